@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+"""Counts the cases of a folder of test results; the last line reads `N passed, N failed`.
+
+Each stage has STAGE.exit with its exit code, and may have STAGE.json (meson's log,
+one test a line, cmocka's counts in its output) or STAGE.xml (junit). A stage without
+a report is one case; one that failed though its report shows no failure has one more.
+"""
+
+import json
+import re
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+SKIPPED = 77
+MESON_GOOD = ("OK", "EXPECTEDFAIL")
+
+
+def count_meson(path):
+    passed = failed = skipped = 0
+    for line in path.read_text().splitlines():
+        test = json.loads(line)
+        said = test.get("stdout", "") + test.get("stderr", "")
+        good = sum(int(n) for n in re.findall(r"\[  PASSED  \] (\d+) test", said))
+        bad = sum(int(n) for n in re.findall(r"\[  FAILED  \] (?:tests: )?(\d+) test", said))
+        skipped += sum(int(n) for n in re.findall(r"\[  SKIPPED \] (\d+) test", said))
+        if test["result"] == "SKIP":
+            skipped += 1
+        elif test["result"] in MESON_GOOD:
+            passed += good or 1
+        else:
+            passed += good
+            failed += bad or 1
+            print(f"failed: {test['name']} ({test['result']})")
+    return passed, failed, skipped
+
+
+def count_junit(path):
+    passed = failed = skipped = 0
+    for case in ET.parse(path).getroot().iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed += 1
+            print(f"failed: {case.get('classname')}::{case.get('name')}")
+        elif case.find("skipped") is not None:
+            skipped += 1
+            print(f"skipped: {case.get('classname')}::{case.get('name')}: "
+                  f"{case.find('skipped').get('message')}")
+        else:
+            passed += 1
+    return passed, failed, skipped
+
+
+def count_stage(folder, stage, code):
+    """(passed, failed, skipped) of one stage."""
+    counts = None
+    for suffix, count in ((".json", count_meson), (".xml", count_junit)):
+        report = folder / (stage + suffix)
+        if report.is_file():
+            try:
+                counts = count(report)
+            except (ValueError, KeyError, ET.ParseError) as error:
+                print(f"failed: {stage}: unreadable report: {error}")
+                return 0, 1, 0
+    if counts is None:
+        if code not in (0, SKIPPED):
+            print(f"failed: {stage} (exit {code})")
+        return int(code == 0), int(code not in (0, SKIPPED)), int(code == SKIPPED)
+    if code != 0 and counts[1] == 0:
+        print(f"failed: {stage} (exit {code}, no case of it did)")
+        return counts[0], 1, counts[2]
+    return counts
+
+
+def main():
+    folder = Path(sys.argv[1])
+    passed = failed = skipped = 0
+    for path in sorted(folder.glob("*.exit")):
+        counts = count_stage(folder, path.stem, int(path.read_text()))
+        passed += counts[0]
+        failed += counts[1]
+        skipped += counts[2]
+    if passed + failed == 0:
+        print("failed: nothing was run")
+        failed = 1
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
