@@ -1,0 +1,161 @@
+/* Text -> immutable configuration and registry. Unknown keys, duplicates and YAML aliases are
+ * errors; every error has file, line, column, what is wrong and what would be right, and never a
+ * key's contents. Reads no files: the caller gives the text. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/addr.h"
+#include "base/buf.h"
+#include "base/cur.h"
+#include "crypto/crypto.h"
+
+struct conf_endpoint {          /* one of this node's */
+	const char *serial;
+	enum ip_family family;
+	struct ipaddr address;      /* IP_NONE: any */
+	uint16_t port;              /* default 13000 */
+	const char *interface;      /* NULL: any */
+	uint32_t fwmark;            /* 0: underlay.fwmark */
+	const char *updown;         /* script, or NULL */
+};
+
+struct conf_announce {
+	struct prefix destination, source; /* source length 0: any */
+};
+
+struct conf_static_route {
+	struct prefix prefix;
+	const char *organization;   /* NULL: node is a bare name */
+	const char *node;
+};
+
+struct conf_kernel_redistribute {
+	const char *table, *protocol;
+};
+
+struct conf_filter {            /* routing.import / export */
+	struct prefix prefix;
+	uint8_t ge, le;             /* 0: not given */
+	const char *organization;   /* NULL: any */
+	bool accept;
+};
+
+enum conf_pq { CONF_PQ_PREFER, CONF_PQ_REQUIRE, CONF_PQ_OFF };
+enum conf_switch { CONF_AUTO, CONF_ON, CONF_OFF };
+enum conf_log { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG };
+
+struct config {
+	const char *file;           /* as given, for messages */
+	struct {
+		const char *organization, *name;
+		const char *key;        /* path */
+		bool has_router_id;
+		uint8_t router_id[8];
+		bool transit;
+	} node;
+	const char *registry;       /* path */
+	struct conf_endpoint *endpoint;
+	size_t endpoint_count;
+	struct {
+		const char **include, **exclude; /* globs over "name" and "organization/name" */
+		size_t include_count, exclude_count;
+	} peers;
+	struct {
+		const char *name;       /* default weft0 */
+		uint16_t mtu;           /* default 1400 */
+		struct conf_tun_address {
+			struct ipaddr ip;
+			uint8_t len;
+		} *address;
+		size_t address_count;
+		const char *netns;      /* NULL: ours */
+	} tun;
+	struct {
+		const char **exclude_interface;
+		size_t exclude_interface_count;
+		uint32_t fwmark, fwmask; /* default 0x51/0xff */
+		const char *netns, *vrf;
+	} underlay;
+	struct conf_announce *announce;
+	size_t announce_count;
+	struct conf_static_route *static_route;
+	size_t static_route_count;
+	struct {
+		uint32_t table, default_table; /* 252, 253 */
+		uint8_t protocol;              /* 157 */
+		uint32_t rule_priority;        /* 5200 */
+		struct conf_kernel_redistribute *redistribute;
+		size_t redistribute_count;
+		struct conf_filter *import, *export;
+		size_t import_count, export_count;
+	} routing;
+	struct {
+		enum conf_pq post_quantum;
+		int64_t lifetime_us, child_lifetime_us, dpd_us;
+	} ike;
+	struct {
+		uint32_t threads;
+		enum conf_switch tun_gso, udp_gso, udp_gro;
+	} plane;
+	struct {
+		const char *socket, *group; /* /run/weft/weft.sock, weft */
+	} control;
+	enum conf_log log;
+	void *arena;                /* everything above lives in it */
+};
+
+struct registry_endpoint {
+	const char *serial;
+	enum ip_family family;
+	const char *address;        /* an address or a DNS name; NULL: none, the peer initiates */
+	uint16_t port;
+};
+
+struct registry_node {
+	const char *organization, *name;
+	uint8_t key[ED25519_PUBLIC]; /* the organization's, or remarks.weft.public_key */
+	struct registry_endpoint *endpoint;
+	size_t endpoint_count;
+	bool has_srv6;
+	struct prefix srv6;         /* remarks.weft.srv6: the node's locator */
+	bool has_allow;
+	struct prefix *allow;
+	size_t allow_count;
+	bool has_router_id;
+	uint8_t router_id[8];
+	bool transit;               /* default true */
+};
+
+struct registry {
+	struct registry_node *node;
+	size_t node_count;
+	void *arena;
+};
+
+/* One line for people: "file:line:col: what is wrong, what would be right". */
+struct conf_errors {
+	struct buf text;            /* lines, each ended by \n */
+	size_t count;
+};
+
+/* Parses weft.yaml. On an error nothing is made, errors has one line or more, -EINVAL (-ENOMEM).
+ * file is for messages. */
+int config_parse(struct view text, const char *file, struct config **ret, struct conf_errors *errors);
+void config_free(struct config *c);
+/* The configuration printed back as YAML, complete with defaults, which config_parse() reads to an
+ * equal one. 0 or -ENOMEM. */
+int config_print(const struct config *c, struct buf *out);
+/* Parses ranet's config.json into a configuration (key: path of the private key file, registry: path
+ * of the registry), with ranet's meaning: see the manual. Errors as config_parse(). */
+int config_parse_ranet(struct view text, const char *file, const char *registry, const char *key,
+	struct config **ret, struct conf_errors *errors);
+/* Parses registry.json (ranet's format; what is ours in remarks.weft). One broken entry never takes the
+ * others down: it is left out and named in errors, and the call still succeeds; text that is no
+ * registry at all fails with -EINVAL. Duplicate identities: every later one is left out and named. */
+int registry_parse(struct view text, const char *file, struct registry **ret, struct conf_errors *errors);
+void registry_free(struct registry *r);
+void conf_errors_free(struct conf_errors *e);
+
+/* Glob over names: "*" and "?" only. */
+bool conf_glob(const char *pattern, const char *text);

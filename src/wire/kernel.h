@@ -1,0 +1,46 @@
+/* The kernel state that a node wants: what the TUN looks like, and the routes and rules that are
+ * ours. A plain description: node/ writes it, os/ makes it so and takes it back. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/addr.h"
+
+enum { KERNEL_NAME = 16 };
+
+/* A route through the TUN, or an unreachable one when `unreachable`. */
+struct kernel_route {
+	struct prefix destination;
+	struct prefix source; /* IPv6 source-specific; length 0: any */
+	struct ipaddr prefer; /* preferred source address; IP_NONE: none */
+	uint32_t table;
+	uint32_t metric;      /* 0: the kernel's default */
+	bool unreachable;
+};
+
+/* A policy rule, `ip rule` form, for one family. */
+struct kernel_rule {
+	enum ip_family family;
+	uint32_t priority;
+	uint32_t mark, mask;       /* mask 0: any packet */
+	uint32_t table;
+	int suppress_prefixlength; /* -1: not set */
+};
+
+struct kernel_address {
+	struct ipaddr ip;
+	uint8_t len;
+};
+
+struct kernel_state {
+	char tun[KERNEL_NAME];
+	uint16_t mtu;
+	uint8_t protocol;          /* rtm_protocol of everything that is ours */
+	struct ipaddr link_local;  /* the TUN's one stable IPv6 link-local address */
+	const struct kernel_address *address;
+	size_t address_count;
+	const struct kernel_route *route;
+	size_t route_count;
+	const struct kernel_rule *rule;
+	size_t rule_count;
+};
