@@ -91,9 +91,11 @@ class Layers(Tree):
         self.fails("check_layers", "attic has no line in LAYERS")
 
     def test_a_private_header_of_another_room(self):
-        self.write("src/base/x_priv.h", GOOD_HEADER)
-        self.write("src/wire/a.c", '#include "base/x_priv.h"\n')
-        self.fails("check_layers", "belongs to base alone")
+        for name in ("x_priv.h", "priv.h"):
+            with self.subTest(name=name):
+                self.write(f"src/base/{name}", GOOD_HEADER)
+                self.write("src/wire/a.c", f'#include "base/{name}"\n')
+                self.fails("check_layers", "belongs to base alone")
 
     def test_an_include_without_its_room(self):
         self.write("src/base/a.c", '#include "x.h"\n')
