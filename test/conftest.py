@@ -1,0 +1,22 @@
+"""Fixtures that every scenario shares. All of them need root."""
+import pytest
+
+from lab import Lab
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Adds the end of every daemon's log to the report of a test that failed."""
+    outcome = yield
+    report = outcome.get_result()
+    lab = getattr(item, "funcargs", {}).get("lab")
+    if report.when == "call" and report.failed and lab is not None:
+        for name, text in lab.log_tails():
+            report.sections.append((name, text))
+
+
+@pytest.fixture
+def lab():
+    """A Lab whose namespaces, daemons and files are gone when the test ends, whatever happened."""
+    with Lab() as made:
+        yield made
