@@ -3,8 +3,8 @@
  * belongs to one thread. All memory is handed in at start; nothing is allocated later.
  *
  * A round: any number of plane_input_*() calls, then plane_flush(), then the caller takes and sends
- * the outputs, and calls plane_round_done(); the outputs point into the plane's buffers and into the
- * receive buffers of this round. */
+ * the outputs, and calls plane_round_done(); the outputs point into the plane's buffers and into
+ * the receive buffers of this round. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,26 +18,26 @@
 #include "wire/tunnel.h"
 
 enum {
-	PLANE_SLOTS = 65536,      /* links at most, by slot number */
-	PLANE_UDP_OUT_MAX = 128,  /* sends a round */
-	PLANE_TUN_OUT_MAX = 256,  /* TUN frames a round */
+	PLANE_SLOTS = 65536,     /* links at most, by slot number */
+	PLANE_UDP_OUT_MAX = 128, /* sends a round */
+	PLANE_TUN_OUT_MAX = 256, /* TUN frames a round */
 };
 
 /* Mutable facts of one link, made and freed by the control side, written by the plane thread
  * (relaxed atomics) and readable by any. */
 struct plane_link_state {
-	struct tunnel_sa *outbound;   /* plane's own */
+	struct tunnel_sa *outbound;                          /* plane's own */
 	uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes; /* inner */
-	int64_t last_rx_us, last_tx_us; /* wtime of the last packet, 0: none */
+	int64_t last_rx_us, last_tx_us;                      /* wtime of the last packet, 0: none */
 };
 
 /* A link as the snapshot has it. */
 struct plane_link {
 	uint32_t slot;
-	bool usable;            /* false: packets routed here are dropped as link-down */
+	bool usable; /* false: packets routed here are dropped as link-down */
 	uint16_t socket;
-	uint16_t mtu;           /* largest inner packet, bytes */
-	uint16_t datagram_max;  /* largest UDP payload to send on it, bytes */
+	uint16_t mtu;          /* largest inner packet, bytes */
+	uint16_t datagram_max; /* largest UDP payload to send on it, bytes */
 	struct endpoint local, remote;
 	struct ipaddr own_link_local, peer_link_local; /* IP_NONE: not known */
 };
@@ -53,32 +53,34 @@ struct plane_next_hop {
  * as it does. */
 struct plane_snapshot {
 	uint64_t generation;
-	const struct fib *fib;                 /* values are indexes of next_hop[] */
+	const struct fib *fib; /* values are indexes of next_hop[] */
 	const struct plane_next_hop *next_hop;
 	uint32_t next_hop_count;
-	const struct plane_link *const *link;  /* by slot; NULL: none. link_count entries */
+	const struct plane_link *const *link; /* by slot; NULL: none. link_count entries */
 	uint32_t link_count;
-	const struct ipaddr *own_address;      /* on the TUN, sorted by ipaddr_compare() */
+	const struct ipaddr *own_address; /* on the TUN, sorted by ipaddr_compare() */
 	uint32_t own_address_count;
-	const struct endpoint *own_endpoint;   /* UDP endpoints, own and peers': packets to them from the
-	                                        * own TUN are loops; sorted by address, then port */
+	const struct endpoint
+		*own_endpoint; /* UDP endpoints, own and peers': packets to them from the
+	                        * own TUN are loops; sorted by address, then port */
 	uint32_t own_endpoint_count;
-	struct ipaddr icmp_source4, icmp_source6; /* IP_NONE: ICMP errors of that family are not sent */
-	bool transit;                          /* forward between links */
-	bool copy_dscp;                        /* outer DSCP is the inner's, else 0 */
+	struct ipaddr icmp_source4,
+		icmp_source6; /* IP_NONE: ICMP errors of that family are not sent */
+	bool transit;         /* forward between links */
+	bool copy_dscp;       /* outer DSCP is the inner's, else 0 */
 	uint16_t tun_mtu;
 };
 
 /* ---- control -> plane ---- */
 enum plane_down_type {
-	PLANE_DOWN_LINK_ADD,     /* slot, state (owned by the plane until LINK_GONE) */
-	PLANE_DOWN_LINK_REMOVE,  /* slot; its outbound SA is let go first */
-	PLANE_DOWN_SA_ADD,       /* sa, inbound or outbound (owned by the plane until SA_GONE) */
-	PLANE_DOWN_SA_OUTBOUND,  /* slot, sa (NULL: none): send on it from now on */
-	PLANE_DOWN_SA_REMOVE,    /* sa */
-	PLANE_DOWN_SNAPSHOT,     /* snapshot (the former comes back as SNAPSHOT_GONE) */
-	PLANE_DOWN_SEAL,         /* slot, data: an inner IP packet of the control side, sent before bulk */
-	PLANE_DOWN_MERGE,        /* flags: merge TCP (1), UDP (2) toward the TUN */
+	PLANE_DOWN_LINK_ADD,    /* slot, state (owned by the plane until LINK_GONE) */
+	PLANE_DOWN_LINK_REMOVE, /* slot; its outbound SA is let go first */
+	PLANE_DOWN_SA_ADD,      /* sa, inbound or outbound (owned by the plane until SA_GONE) */
+	PLANE_DOWN_SA_OUTBOUND, /* slot, sa (NULL: none): send on it from now on */
+	PLANE_DOWN_SA_REMOVE,   /* sa */
+	PLANE_DOWN_SNAPSHOT,    /* snapshot (the former comes back as SNAPSHOT_GONE) */
+	PLANE_DOWN_SEAL,  /* slot, data: an inner IP packet of the control side, sent before bulk */
+	PLANE_DOWN_MERGE, /* flags: merge TCP (1), UDP (2) toward the TUN */
 };
 
 struct plane_down {
@@ -93,10 +95,10 @@ struct plane_down {
 
 /* ---- plane -> control ---- */
 enum plane_up_type {
-	PLANE_UP_IKE,           /* data: an IKE message without marker; remote, local, socket, time */
-	PLANE_UP_LINK,          /* data: an inner packet for the control side (Babel, probes); slot, time */
-	PLANE_UP_REMOTE,        /* slot: an authentic packet, newer than all before, came from remote to local
-	                         * (which is not what the snapshot has) */
+	PLANE_UP_IKE,  /* data: an IKE message without marker; remote, local, socket, time */
+	PLANE_UP_LINK, /* data: an inner packet for the control side (Babel, probes); slot, time */
+	PLANE_UP_REMOTE, /* slot: an authentic packet, newer than all before, came from remote to
+	                  * local (which is not what the snapshot has) */
 	PLANE_UP_SOFT_LIMIT,    /* child */
 	PLANE_UP_HARD_LIMIT,    /* child */
 	PLANE_UP_SA_GONE,       /* sa: free it */
@@ -106,7 +108,7 @@ enum plane_up_type {
 
 struct plane_up {
 	enum plane_up_type type;
-	bool established;       /* UP_IKE: the SPI pair looked established (see plane_config.ike_known) */
+	bool established; /* UP_IKE: the SPI pair looked established (see plane_config.ike_known) */
 	uint16_t socket;
 	uint32_t slot, child;
 	struct tunnel_sa *sa;
@@ -114,21 +116,22 @@ struct plane_up {
 	const struct plane_snapshot *snapshot;
 	struct endpoint remote, local;
 	wtime time;
-	struct view data;       /* borrowed for the call */
+	struct view data; /* borrowed for the call */
 };
 
 struct plane_config {
 	const struct tunnel_ops *ops;
-	void *table;               /* for ops; borrowed */
-	/* Receives reports; returns false when there is no room (counted as punt-full; the *_GONE kinds
-	 * must always find room: the caller sizes its ring for them). */
+	void *table; /* for ops; borrowed */
+	/* Receives reports; returns false when there is no room (counted as punt-full; the *_GONE
+	 * kinds must always find room: the caller sizes its ring for them). */
 	bool (*up)(void *ctx, const struct plane_up *up);
 	void *up_ctx;
-	/* True when an IKE header's SPIs belong to an established SA (a lock-free filter that the control
-	 * side keeps); NULL: all are unknown. */
+	/* True when an IKE header's SPIs belong to an established SA (a lock-free filter that the
+	 * control side keeps); NULL: all are unknown. */
 	bool (*ike_known)(const void *ctx, uint64_t spi_i, uint64_t spi_r);
 	const void *ike_known_ctx;
-	uint32_t unknown_ike_rate; /* unknown IKE messages a second to let up; burst the same; 0: default 2000 */
+	uint32_t unknown_ike_rate; /* unknown IKE messages a second to let up; burst the same; 0:
+	                              default 2000 */
 	bool merge_tcp, merge_udp; /* the TUN takes superpackets of that kind */
 	uint16_t segments_max;     /* datagrams a send: 64 or 128; 1: no UDP_SEGMENT */
 };

@@ -1,0 +1,254 @@
+/* The table against a naive model that tries every entry. */
+#include "fib/fib.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+#include "base/cur.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+static struct fib_entry entry(const char *destination, const char *source, uint32_t value)
+{
+	struct fib_entry e = {.value = value};
+
+	assert_int_equal(prefix_parse(destination, &e.destination), 0);
+	if (source)
+		assert_int_equal(prefix_parse(source, &e.source), 0);
+	return e;
+}
+
+static struct ipaddr addr(const char *s)
+{
+	struct ipaddr a;
+
+	assert_int_equal(ipaddr_parse(s, &a), 0);
+	return a;
+}
+
+/* The value found, or -1. */
+static int64_t look(const struct fib *f, const char *destination, const char *source)
+{
+	struct ipaddr d = addr(destination), s = addr(source);
+	uint32_t v;
+
+	return fib_lookup(f, &d, &s, &v) ? (int64_t)v : -1;
+}
+
+static void longest_prefix_wins(void **state)
+{
+	struct fib_entry e[] = {
+		entry("0.0.0.0/0", NULL, 1),
+		entry("10.0.0.0/8", NULL, 2),
+		entry("10.1.0.0/16", NULL, 3),
+		entry("10.1.2.3", NULL, 4),
+		entry("fd00::/8", NULL, 5),
+		entry("fd00:1::/64", NULL, 6),
+		entry("fd00:1::1", NULL, 7),
+	};
+	struct fib *f;
+
+	(void)state;
+	assert_int_equal(fib_build(e, sizeof(e) / sizeof(e[0]), &f), 0);
+	assert_int_equal(fib_count(f), 7);
+	assert_int_equal(look(f, "1.1.1.1", "9.9.9.9"), 1);
+	assert_int_equal(look(f, "10.2.0.1", "9.9.9.9"), 2);
+	assert_int_equal(look(f, "10.1.2.2", "9.9.9.9"), 3);
+	assert_int_equal(look(f, "10.1.2.3", "9.9.9.9"), 4);
+	assert_int_equal(look(f, "10.1.2.4", "9.9.9.9"), 3);
+	assert_int_equal(look(f, "fd00:2::1", "::1"), 5);
+	assert_int_equal(look(f, "fd00:1::2", "::1"), 6);
+	assert_int_equal(look(f, "fd00:1::1", "::1"), 7);
+	assert_int_equal(look(f, "fe00::1", "::1"), -1);
+	assert_int_equal(look(f, "fd00:1::1", "1.1.1.1"), -1);
+	fib_free(f);
+}
+
+/* RFC 9079 section 4: the destination is compared first. */
+static void source_misses_fall_back(void **state)
+{
+	struct fib_entry e[] = {
+		entry("::/0", "2001:db8::/48", 1),
+		entry("fd00::/8", NULL, 2),
+		entry("fd00:1::/32", "fd00:9::/32", 3),
+		entry("fd00:1::/32", "fd00:9:9::/48", 4),
+		entry("fd00:1:1::/48", "fd00:7::/32", 5),
+	};
+	struct fib *f;
+
+	(void)state;
+	assert_int_equal(fib_build(e, sizeof(e) / sizeof(e[0]), &f), 0);
+	assert_int_equal(look(f, "2620::1", "2001:db8::1"), 1);
+	assert_int_equal(look(f, "2620::1", "2001:db9::1"), -1);
+	assert_int_equal(look(f, "fd00:1:1::1", "fd00:7::1"), 5);
+	assert_int_equal(look(f, "fd00:1:1::1", "fd00:9:9::1"), 4);
+	assert_int_equal(look(f, "fd00:1:1::1", "fd00:9::1"), 3);
+	assert_int_equal(look(f, "fd00:1:1::1", "fd00:8::1"), 2);
+	fib_free(f);
+}
+
+static void refuses_what_is_no_table(void **state)
+{
+	struct fib_entry twice[] = {
+		entry("10.0.0.0/8", NULL, 1),
+		entry("10.0.0.0/8", "0.0.0.0/0", 2),
+	};
+	struct fib_entry mixed = entry("10.0.0.0/8", "fd00::/8", 1);
+	struct fib_entry none = {0}, dirty = entry("10.0.0.0/8", NULL, 1);
+	struct fib *f = NULL;
+
+	(void)state;
+	dirty.destination.addr.b[3] = 1;
+	assert_int_equal(fib_build(twice, 2, &f), -EEXIST);
+	assert_int_equal(fib_build(&mixed, 1, &f), -EINVAL);
+	assert_int_equal(fib_build(&none, 1, &f), -EINVAL);
+	assert_int_equal(fib_build(&dirty, 1, &f), -EINVAL);
+	assert_null(f);
+	assert_int_equal(fib_build(NULL, 0, &f), 0);
+	assert_int_equal(look(f, "1.1.1.1", "1.1.1.1"), -1);
+	fib_free(f);
+	fib_free(NULL);
+}
+
+/* Few distinct bytes, so that prefixes nest and addresses hit. */
+static struct ipaddr random_addr(const struct rng *r, uint8_t family)
+{
+	struct ipaddr a = {.family = family};
+
+	assert_int_equal(rng_fill(r, a.b, family == IP4 ? 4 : 16), 0);
+	for (int i = 0; i < (family == IP4 ? 4 : 16); i++)
+		a.b[i] &= i % 2 ? 0x81 : 0x03;
+	return a;
+}
+
+static struct prefix random_prefix(const struct rng *r, uint8_t family, unsigned int any)
+{
+	struct ipaddr a = random_addr(r, family);
+	uint64_t len, zero;
+
+	assert_int_equal(rng_below(r, ipaddr_bits(&a) + 1, &len), 0);
+	assert_int_equal(rng_below(r, any, &zero), 0);
+	return prefix_of(&a, zero ? 0 : (unsigned int)len);
+}
+
+static bool model_lookup(const struct fib_entry *e, size_t n, const struct ipaddr *d,
+	const struct ipaddr *s, uint32_t *ret)
+{
+	const struct fib_entry *best = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!prefix_contains(&e[i].destination, d) || !prefix_contains(&e[i].source, s))
+			continue;
+		if (!best || e[i].destination.len > best->destination.len ||
+			(e[i].destination.len == best->destination.len &&
+				e[i].source.len > best->source.len))
+			best = &e[i];
+	}
+	if (best)
+		*ret = best->value;
+	return best != NULL;
+}
+
+static size_t random_entries(const struct rng *r, struct fib_entry *e, size_t n)
+{
+	size_t have = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint8_t family = i % 2 ? IP4 : IP6;
+		struct fib_entry x = {.destination = random_prefix(r, family, 1),
+			.source = random_prefix(r, family, 3),
+			.value = (uint32_t)i};
+		bool there = false;
+
+		for (size_t k = 0; k < have; k++)
+			there |= prefix_equal(&e[k].destination, &x.destination) &&
+			         prefix_equal(&e[k].source, &x.source);
+		if (!there)
+			e[have++] = x;
+	}
+	return have;
+}
+
+static void agrees_with_the_model(void **state)
+{
+	struct rng_seeded seeded;
+	struct rng r = rng_seeded_init(&seeded, 7);
+	struct fib_entry e[300];
+	unsigned int hits = 0;
+
+	(void)state;
+	for (int round = 0; round < 100; round++) {
+		size_t n = random_entries(&r, e, (size_t)(3 * round));
+		struct fib *f;
+
+		assert_int_equal(fib_build(e, n, &f), 0);
+		assert_int_equal(fib_count(f), n);
+		for (int i = 0; i < 500; i++) {
+			uint8_t family = i % 2 ? IP4 : IP6;
+			struct ipaddr d = random_addr(&r, family), s = random_addr(&r, family);
+			uint32_t got = 0, want = 0;
+			bool have = fib_lookup(f, &d, &s, &got);
+
+			assert_int_equal(have, model_lookup(e, n, &d, &s, &want));
+			assert_int_equal(got, want);
+			hits += have;
+		}
+		fib_free(f);
+	}
+	assert_true(hits > 10000);
+}
+
+/* Not a bound that a busy machine could break: the figure is printed, the limit is far off. */
+static void looks_up_fast(void **state)
+{
+	static const size_t sizes[] = {1000, 100000};
+
+	(void)state;
+	for (size_t k = 0; k < 2; k++) {
+		size_t n = sizes[k];
+		struct fib_entry *e = w_calloc(n, sizeof(*e));
+		struct ipaddr s = addr("fd00::1");
+		uint64_t sum = 0;
+		struct fib *f;
+		clock_t began;
+		double ns;
+
+		assert_non_null(e);
+		for (size_t i = 0; i < n; i++) {
+			struct ipaddr a = addr("fd00::");
+
+			put_u32(a.b + 2, (uint32_t)(i * 2654435761U));
+			e[i] = (struct fib_entry){.destination = prefix_of(&a, 48),
+				.value = (uint32_t)i};
+		}
+		assert_int_equal(fib_build(e, n, &f), 0);
+		began = clock();
+		for (size_t i = 0; i < 1000000; i++) {
+			uint32_t v;
+
+			sum += fib_lookup(f, &e[i * 7919 % n].destination.addr, &s, &v);
+		}
+		ns = (double)(clock() - began) * 1e9 / CLOCKS_PER_SEC / 1e6;
+		print_message("%zu prefixes: %.0f ns\n", n, ns);
+		assert_int_equal(sum, 1000000);
+		assert_true(ns < 10000);
+		fib_free(f);
+		w_free(e);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(longest_prefix_wins),
+		cmocka_unit_test(source_misses_fall_back),
+		cmocka_unit_test(refuses_what_is_no_table),
+		cmocka_unit_test(agrees_with_the_model),
+		cmocka_unit_test(looks_up_fast),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
