@@ -163,8 +163,7 @@ enum ike_ts_type { IKE_TS_IPV4_RANGE = 7, IKE_TS_IPV6_RANGE = 8 };
 	X(BAD_TS, "bad traffic selector payload")                                                  \
 	X(BAD_CP, "bad configuration payload")                                                     \
 	X(BAD_EAP, "bad EAP payload")                                                              \
-	X(BAD_SK, "bad encrypted payload")                                                         \
-	X(BAD_FRAGMENT, "bad fragment number or total")
+	X(BAD_SK, "bad encrypted payload")
 
 enum ike_parse_error {
 #define X(id, text) IKE_PARSE_##id,
@@ -225,6 +224,10 @@ enum ike_parse_error ike_msg_parse(struct view bytes, struct ike_msg *ret);
 /* Parses a decrypted payload chain whose first payload has type `first` (IKE_PL_NONE: empty). No
  * encrypted payload may be in it. Writes *ret as ike_msg_parse(). */
 enum ike_parse_error ike_inner_parse(uint8_t first, struct view bytes, struct ike_msg *ret);
+
+/* Parses a message whose SK payload holds a plain chain (protect_priv.h, "plain form"): the clear
+ * payloads (marked `clear`), then those inside, in one chain. Writes *ret as ike_msg_parse(). */
+enum ike_parse_error ike_plain_parse(struct view whole, struct ike_msg *ret);
 
 /* The first payload of a type, NULL when there is none. Borrowed from m. */
 const struct ike_payload *ike_msg_find(const struct ike_msg *m, uint8_t type);
@@ -340,6 +343,8 @@ void ike_build_nonce(struct ike_build *b, struct view nonce);
 void ike_build_notify(struct ike_build *b, const struct ike_notify *n);
 /* A notify with neither protocol nor SPI. */
 void ike_build_status(struct ike_build *b, uint16_t type, struct view data);
+/* A transform with its attributes as they are on the wire (key_bits is not looked at). */
+void ike_build_transform_raw(struct ike_build *b, const struct ike_transform *t);
 /* DELETE of the IKE SA (n 0) or of ESP SAs (spis in host order: the ones we receive on). */
 void ike_build_delete(struct ike_build *b, const uint32_t *spis, unsigned int n);
 /* type: IKE_PL_TSI or IKE_PL_TSR; n <= 255 selectors of a known type (raw is not looked at). */
