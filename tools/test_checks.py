@@ -216,6 +216,15 @@ class Commits(Tree):
         self.commit("wire: mend the header")
         self.fails("check_commits", "Write the header")
 
+    def test_an_accepted_commit(self):
+        self.commit("Write the header")
+        head = subprocess.run(["git", "-C", str(self.root), "rev-parse", "HEAD"], check=True,
+                              capture_output=True, text=True).stdout.strip()
+        self.write("tools/commits_accepted", f"# why\n{head} published before the check\n")
+        self.passes("check_commits")
+        self.commit("Mend the header")
+        self.fails("check_commits", "Mend the header")
+
     def test_words_of_the_body(self):
         self.commit("wire: mend the header\n\nAs is" "sue 12 says.")
         self.fails("check_commits", "number of a tracker")
