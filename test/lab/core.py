@@ -16,6 +16,7 @@ PR_SET_PDEATHSIG = 1
 POLL_S = 0.01
 STOP_S = 5.0
 TAIL_LINES = 40
+TAIL_NOISE = re.compile(r"^(sent|got) \d+\b.*\n", re.MULTILINE)
 _libc = ctypes.CDLL(None, use_errno=True)
 _numbers = itertools.count()
 
@@ -259,7 +260,7 @@ class Lab:
     def log_tails(self):
         """(name, last lines) of each process's output."""
         return [(f"{process.log_path.name} (exit {process.exit_code})",
-                 "\n".join(process.log().splitlines()[-TAIL_LINES:]))
+                 "\n".join(TAIL_NOISE.sub("", process.log()).splitlines()[-TAIL_LINES:]))
                 for process in self.processes if process.log_path.exists()]
 
     def start(self, argv, name, env=None, stdin=subprocess.DEVNULL):

@@ -198,16 +198,22 @@ class StrongSwan:
         return [child for sa in self.sas(ike) for child in sa["children"]]
 
     def wait_up(self, ikes=1, children=1, timeout=10.0, ike="c"):
-        """Waits for exactly so many established IKE SAs and installed children."""
+        """Waits for exactly so many established IKE SAs and installed children; returns sas().
+
+        After a rekey charon keeps the old child 5 s longer (state REKEYED, not counted).
+        """
+        sas = []
+
         def counted():
-            sas = self.sas(ike)
+            sas[:] = self.sas(ike)
             up = [sa for sa in sas if sa["state"] == "ESTABLISHED"]
             installed = [child for sa in up for child in sa["children"]
                          if child["state"] == "INSTALLED"]
             if (len(up), len(installed)) == (ikes, children) and len(sas) == ikes:
-                return sas
+                return True
             raise Failed(f"{sas}")
-        return wait_until(counted, timeout, f"{ikes} IKE SAs, {children} children", every=0.1)
+        wait_until(counted, timeout, f"{ikes} IKE SAs, {children} children", every=0.1)
+        return sas
 
     def tunnel(self, addresses, routes=()):
         """Addresses for ipsec0, and prefixes that the main table sends into it."""
