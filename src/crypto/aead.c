@@ -11,24 +11,55 @@
 #include "base/mem.h"
 #include "crypto/priv.h"
 
-enum { SALT = 4, NONCE = 12, NONCE_IV = 8, ICV = 16 };
+enum { SALT = 4, NONCE = 12, NONCE_IV = 8, ICV = 16, BLOCK = 16 };
+/* IKEv2 transform IDs of types 1 and 3 (IANA). */
+enum { ENCR_AES_CBC = 12, ENCR_AES_GCM_16 = 20, ENCR_CHACHA20_POLY1305 = 28 };
+enum { AUTH_HMAC_SHA2_256_128 = 12 };
 
 struct suite {
 	struct aead_info info;
 	const char *cipher; /* libcrypto's name */
 };
 
+/* Key length in bits and its attribute: ChaCha20 has one length and no attribute (RFC 7634 4). */
+#define AEAD_SUITE(text, id, bits, attribute, lib)                                                 \
+	{                                                                                          \
+		.info = {.name = text,                                                             \
+			.encr = id,                                                                \
+			.key_bits = attribute,                                                     \
+			.key_len = (bits) / 8 + SALT,                                              \
+			.iv_len = NONCE_IV,                                                        \
+			.icv_len = ICV,                                                            \
+			.block = 1,                                                                \
+			.is_aead = true,                                                           \
+			.counter_iv = true},                                                       \
+		.cipher = lib,                                                                     \
+	}
+#define CBC_SUITE(text, bits, lib)                                                                 \
+	{                                                                                          \
+		.info = {.name = text,                                                             \
+			.encr = ENCR_AES_CBC,                                                      \
+			.key_bits = bits,                                                          \
+			.integ = AUTH_HMAC_SHA2_256_128,                                           \
+			.key_len = (bits) / 8,                                                     \
+			.auth_key_len = 32,                                                        \
+			.iv_len = BLOCK,                                                           \
+			.icv_len = ICV,                                                            \
+			.block = BLOCK},                                                           \
+		.cipher = lib,                                                                     \
+	}
+
 static const struct suite suites[AEAD_COUNT] = {
-	[AEAD_AES128_GCM16] = {{"AES-128-GCM-16", 20, 128, 0, 16 + SALT, 0, 8, 16, 1, true, true},
-		"AES-128-GCM"},
-	[AEAD_AES256_GCM16] = {{"AES-256-GCM-16", 20, 256, 0, 32 + SALT, 0, 8, 16, 1, true, true},
-		"AES-256-GCM"},
-	[AEAD_CHACHA20_POLY1305] = {{"ChaCha20-Poly1305", 28, 0, 0, 32 + SALT, 0, 8, 16, 1, true, true},
-		"ChaCha20-Poly1305"},
-	[AEAD_AES128_CBC_SHA256_128] = {{"AES-128-CBC/HMAC-SHA2-256-128", 12, 128, 12, 16, 32, 16, 16,
-		16, false, false}, "AES-128-CBC"},
-	[AEAD_AES256_CBC_SHA256_128] = {{"AES-256-CBC/HMAC-SHA2-256-128", 12, 256, 12, 32, 32, 16, 16,
-		16, false, false}, "AES-256-CBC"},
+	[AEAD_AES128_GCM16] =
+		AEAD_SUITE("AES-128-GCM-16", ENCR_AES_GCM_16, 128, 128, "AES-128-GCM"),
+	[AEAD_AES256_GCM16] =
+		AEAD_SUITE("AES-256-GCM-16", ENCR_AES_GCM_16, 256, 256, "AES-256-GCM"),
+	[AEAD_CHACHA20_POLY1305] = AEAD_SUITE("ChaCha20-Poly1305", ENCR_CHACHA20_POLY1305, 256, 0,
+		"ChaCha20-Poly1305"),
+	[AEAD_AES128_CBC_SHA256_128] =
+		CBC_SUITE("AES-128-CBC/HMAC-SHA2-256-128", 128, "AES-128-CBC"),
+	[AEAD_AES256_CBC_SHA256_128] =
+		CBC_SUITE("AES-256-CBC/HMAC-SHA2-256-128", 256, "AES-256-CBC"),
 };
 
 /* Seal and open have contexts of their own, made with the key at once: no packet allocates, and a
@@ -37,8 +68,8 @@ struct aead {
 	enum aead_id id;
 	EVP_CIPHER_CTX *seal, *open; /* AEADs */
 	struct cbc *cbc_seal, *cbc_open;
-	OSSL_PARAM tag[2];           /* its data points at the packet's ICV during a call */
-	uint8_t nonce[NONCE];        /* salt, then the packet's IV */
+	OSSL_PARAM tag[2];    /* its data points at the packet's ICV during a call */
+	uint8_t nonce[NONCE]; /* salt, then the packet's IV */
 };
 
 static const struct suite *suite_of(enum aead_id id)
@@ -137,7 +168,7 @@ static bool run(EVP_CIPHER_CTX *ctx, const struct aead_op *op)
 static bool fits(const struct aead_op *op, const struct aead_info *info)
 {
 	return op->text_len <= INT_MAX && op->aad.n <= INT_MAX && op->text_len % info->block == 0 &&
-		(!info->is_aead || op->trailer.n == 0);
+	       (!info->is_aead || op->trailer.n == 0);
 }
 
 static int seal_one(const struct aead_op *op)

@@ -23,16 +23,16 @@ enum aead_id {
 };
 
 struct aead_info {
-	const char *name;      /* "AES-256-GCM-16", … as in status output */
-	uint16_t encr;         /* IKEv2 transform type 1 ID: 20, 28, 12 */
-	uint16_t key_bits;     /* the Key Length attribute; 0 when the transform has none */
-	uint16_t integ;        /* transform type 3 ID: 12 (HMAC_SHA2_256_128), 0 for an AEAD */
-	uint8_t key_len;       /* encryption key bytes, salt included */
-	uint8_t auth_key_len;  /* integrity key bytes, 0 for an AEAD */
+	const char *name;     /* "AES-256-GCM-16", … as in status output */
+	uint16_t encr;        /* IKEv2 transform type 1 ID: 20, 28, 12 */
+	uint16_t key_bits;    /* the Key Length attribute; 0 when the transform has none */
+	uint16_t integ;       /* transform type 3 ID: 12 (HMAC_SHA2_256_128), 0 for an AEAD */
+	uint8_t key_len;      /* encryption key bytes, salt included */
+	uint8_t auth_key_len; /* integrity key bytes, 0 for an AEAD */
 	uint8_t iv_len, icv_len;
-	uint8_t block;         /* text length must be a multiple: 1 or 16 (padding is the caller's) */
+	uint8_t block; /* text length must be a multiple: 1 or 16 (padding is the caller's) */
 	bool is_aead;
-	bool counter_iv;       /* the IV may be a counter (true), or must be unpredictable (false) */
+	bool counter_iv; /* the IV may be a counter (true), or must be unpredictable (false) */
 };
 
 /* Facts about a suite; NULL for AEAD_NONE or an unknown one. */
@@ -56,9 +56,9 @@ struct aead_op {
 	const uint8_t *iv; /* iv_len bytes, as on the wire */
 	uint8_t *text;
 	size_t text_len;
-	uint8_t *icv;      /* icv_len bytes */
+	uint8_t *icv; /* icv_len bytes */
 	struct view trailer;
-	int result;        /* set: 0, -EBADMSG (open: not authentic, the text is zeroed), -EIO */
+	int result; /* set: 0, -EBADMSG (open: not authentic, the text is zeroed), -EIO */
 };
 
 /* Seals or opens n operations, which may have different contexts. Returns the number whose result
@@ -135,8 +135,8 @@ void kex_free(struct kex *k);
 enum { ED25519_PUBLIC = 32, ED25519_SIGNATURE = 64 };
 struct ed25519_key; /* a private key */
 
-/* Reads a PKCS#8 PEM private key. 0; -EINVAL: no readable private key; -EKEYREJECTED: a key of another
- * type (its name, e.g. "RSA", to ret_type of 32 bytes). */
+/* Reads a PKCS#8 PEM private key. 0; -EINVAL: no readable private key; -EKEYREJECTED: a key of
+ * another type (its name, e.g. "RSA", to ret_type of 32 bytes). */
 int ed25519_from_pem(struct view pem, struct ed25519_key **ret, char ret_type[static 32]);
 /* Generates a key from 32 bytes of rng. 0, -ENOMEM, -EIO, or the rng's error. */
 int ed25519_generate(const struct rng *rng, struct ed25519_key **ret);
@@ -145,12 +145,15 @@ int ed25519_from_seed(const uint8_t seed[static 32], struct ed25519_key **ret);
 void ed25519_free(struct ed25519_key *k);
 void ed25519_public(const struct ed25519_key *k, uint8_t out[static ED25519_PUBLIC]);
 /* Signs data (PureEdDSA). 0 or -EIO. */
-int ed25519_sign(const struct ed25519_key *k, struct view data, uint8_t sig[static ED25519_SIGNATURE]);
+int ed25519_sign(const struct ed25519_key *k, struct view data,
+	uint8_t sig[static ED25519_SIGNATURE]);
 /* 0 when the signature is right, -EBADMSG when not, -EIO. */
-int ed25519_verify(const uint8_t public_key[static ED25519_PUBLIC], struct view data, struct view sig);
+int ed25519_verify(const uint8_t public_key[static ED25519_PUBLIC], struct view data,
+	struct view sig);
 /* Writes the PKCS#8 PEM of the private key (a secret: free with w_free_secret(*ret, strlen + 1)),
  * or the SubjectPublicKeyInfo PEM of a public key (w_free). 0, -ENOMEM, -EIO. */
 int ed25519_to_pem(const struct ed25519_key *k, char **ret);
 int ed25519_public_to_pem(const uint8_t public_key[static ED25519_PUBLIC], char **ret);
 /* Reads a SubjectPublicKeyInfo PEM. Errors as ed25519_from_pem. */
-int ed25519_public_from_pem(struct view pem, uint8_t ret[static ED25519_PUBLIC], char ret_type[static 32]);
+int ed25519_public_from_pem(struct view pem, uint8_t ret[static ED25519_PUBLIC],
+	char ret_type[static 32]);

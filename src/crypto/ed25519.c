@@ -71,13 +71,14 @@ void ed25519_public(const struct ed25519_key *k, uint8_t out[static ED25519_PUBL
 	memcpy(out, k->public_key, ED25519_PUBLIC);
 }
 
-int ed25519_sign(const struct ed25519_key *k, struct view data, uint8_t sig[static ED25519_SIGNATURE])
+int ed25519_sign(const struct ed25519_key *k, struct view data,
+	uint8_t sig[static ED25519_SIGNATURE])
 {
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	uint8_t out[ED25519_SIGNATURE];
 	size_t n = sizeof(out);
 	bool good = ctx && EVP_DigestSignInit_ex(ctx, NULL, NULL, NULL, NULL, k->pkey, NULL) == 1 &&
-		EVP_DigestSign(ctx, out, &n, data.p, data.n) == 1 && n == sizeof(out);
+	            EVP_DigestSign(ctx, out, &n, data.p, data.n) == 1 && n == sizeof(out);
 
 	EVP_MD_CTX_free(ctx);
 	if (!good)
@@ -86,7 +87,8 @@ int ed25519_sign(const struct ed25519_key *k, struct view data, uint8_t sig[stat
 	return 0;
 }
 
-int ed25519_verify(const uint8_t public_key[static ED25519_PUBLIC], struct view data, struct view sig)
+int ed25519_verify(const uint8_t public_key[static ED25519_PUBLIC], struct view data,
+	struct view sig)
 {
 	EVP_PKEY *pkey;
 	EVP_MD_CTX *ctx;
@@ -114,7 +116,8 @@ static int no_passphrase(char *out, int size, int writing, void *ctx)
 	return -1;
 }
 
-static int pem_read(struct view pem, bool private_key, EVP_PKEY **ret, char ret_type[static TYPE_TEXT])
+static int pem_read(struct view pem, bool private_key, EVP_PKEY **ret,
+	char ret_type[static TYPE_TEXT])
 {
 	EVP_PKEY *pkey = NULL;
 	BIO *bio;
@@ -195,8 +198,8 @@ static int bio_text(BIO *bio, bool written, char **ret)
 int ed25519_to_pem(const struct ed25519_key *k, char **ret)
 {
 	BIO *bio = BIO_new(BIO_s_mem());
-	bool good = bio &&
-		PEM_write_bio_PKCS8PrivateKey(bio, k->pkey, NULL, NULL, 0, NULL, NULL) == 1;
+	bool good =
+		bio && PEM_write_bio_PKCS8PrivateKey(bio, k->pkey, NULL, NULL, 0, NULL, NULL) == 1;
 
 	return bio_text(bio, good, ret);
 }

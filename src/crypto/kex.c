@@ -1,9 +1,10 @@
-/* The key exchange methods of IKEv2 behind one pair of calls: Diffie-Hellman over X25519 (RFC 8031),
- * the NIST curves (RFC 5903) and MODP-2048 (RFC 3526), and ML-KEM (FIPS 203, draft-ietf-ipsecme-
- * ikev2-mlkem). Here are the table and the checks that all share. */
+/* The key exchange methods of IKEv2 behind one pair of calls: Diffie-Hellman over X25519 (RFC
+ * 8031), the NIST curves (RFC 5903) and MODP-2048 (RFC 3526), and ML-KEM (FIPS 203, draft-ietf-
+ * ipsecme-ikev2-mlkem). Here are the table and the checks that all share. */
 #include "crypto/crypto.h"
 
 #include <errno.h>
+#include <string.h>
 #include "base/mem.h"
 #include "crypto/priv.h"
 
@@ -47,7 +48,8 @@ enum kex_id kex_by_ike(uint16_t transform_id)
 int kex_raw_peer(const struct kex_method *m, struct view public_key, EVP_PKEY **ret)
 {
 	/* for ML-KEM this has the modulus check of FIPS 203 7.2 */
-	EVP_PKEY *peer = EVP_PKEY_new_raw_public_key_ex(NULL, m->type, NULL, public_key.p, public_key.n);
+	EVP_PKEY *peer =
+		EVP_PKEY_new_raw_public_key_ex(NULL, m->type, NULL, public_key.p, public_key.n);
 
 	if (!peer)
 		return -EBADMSG;
@@ -80,6 +82,7 @@ int kex_answer(enum kex_id id, const struct rng *rng, struct view offer, uint8_t
 	uint8_t *secret)
 {
 	const struct kex_method *m;
+	uint8_t own[KEX_PUBLIC_MAX];
 	EVP_PKEY *peer = NULL, *key = NULL;
 	int err;
 
@@ -93,12 +96,14 @@ int kex_answer(enum kex_id id, const struct rng *rng, struct view offer, uint8_t
 	if (err < 0)
 		return err;
 	if (m->info.is_kem) {
-		err = kex_mlkem_encapsulate(m, rng, peer, answer, secret);
+		err = kex_mlkem_encapsulate(m, rng, peer, own, secret);
 	} else {
-		err = m->generate(m, rng, answer, &key);
+		err = m->generate(m, rng, own, &key);
 		if (err == 0)
 			err = kex_dh_agree(m, key, peer, secret);
 	}
+	if (err == 0)
+		memcpy(answer, own, m->info.answer_len);
 	EVP_PKEY_free(key);
 	EVP_PKEY_free(peer);
 	return err;

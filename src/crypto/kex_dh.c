@@ -1,5 +1,5 @@
-/* Diffie-Hellman: X25519 (RFC 7748, RFC 8031), the NIST curves (RFC 5903) and MODP groups (RFC 3526).
- * Private keys are drawn from the caller's rng; the arithmetic is libcrypto's. */
+/* Diffie-Hellman: X25519 (RFC 7748, RFC 8031), the NIST curves (RFC 5903) and MODP groups (RFC
+ * 3526). Private keys are drawn from the caller's rng; the arithmetic is libcrypto's. */
 #include "crypto/priv.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@ enum {
 	X25519_LEN = 32,
 	ECP_SCALAR_MAX = 66,
 	ECP_POINT_MAX = 1 + 2 * ECP_SCALAR_MAX,
-	UNCOMPRESSED = 4,    /* SEC 1 2.3.3 */
-	SCALAR_TRIES = 128,  /* each fails with probability below 1/2 */
-	MODP_EXPONENT = 40,  /* bytes: more than twice the strength of MODP-2048 (RFC 7296 2.12) */
+	UNCOMPRESSED = 4,   /* SEC 1 2.3.3 */
+	SCALAR_TRIES = 128, /* each fails with probability below 1/2 */
+	MODP_EXPONENT = 40, /* bytes: more than twice the strength of MODP-2048 (RFC 7296 2.12) */
 };
 
 int kex_x25519_generate(const struct kex_method *m, const struct rng *rng, uint8_t *public_key,
@@ -30,7 +30,8 @@ int kex_x25519_generate(const struct kex_method *m, const struct rng *rng, uint8
 
 	if (err < 0)
 		return err;
-	key = EVP_PKEY_new_raw_private_key_ex(NULL, m->type, NULL, private_key, sizeof(private_key));
+	key = EVP_PKEY_new_raw_private_key_ex(NULL, m->type, NULL, private_key,
+		sizeof(private_key));
 	w_zeroize(private_key, sizeof(private_key));
 	if (!key || EVP_PKEY_get_raw_public_key(key, public_key, &n) != 1 || n != X25519_LEN) {
 		EVP_PKEY_free(key);
@@ -40,8 +41,8 @@ int kex_x25519_generate(const struct kex_method *m, const struct rng *rng, uint8
 	return 0;
 }
 
-/* A key of m's group from its parts; private_key NULL makes a public key. The public part is a point
- * (octets) or a number. NULL when libcrypto refuses it. */
+/* A key of m's group from its parts; private_key NULL makes a public key. The public part is a
+ * point (octets) or a number. NULL when libcrypto refuses it. */
 static EVP_PKEY *key_import(const struct kex_method *m, const BIGNUM *private_key,
 	struct view point, const BIGNUM *number)
 {
@@ -49,21 +50,22 @@ static EVP_PKEY *key_import(const struct kex_method *m, const BIGNUM *private_ke
 	EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(NULL, m->type, NULL);
 	OSSL_PARAM *params = NULL;
 	EVP_PKEY *key = NULL;
-	bool good = bld && ctx &&
+	bool good =
+		bld && ctx &&
 		OSSL_PARAM_BLD_push_utf8_string(bld, OSSL_PKEY_PARAM_GROUP_NAME, m->group, 0) == 1;
 
 	if (good && number)
 		good = OSSL_PARAM_BLD_push_BN(bld, OSSL_PKEY_PARAM_PUB_KEY, number) == 1;
 	else if (good)
 		good = OSSL_PARAM_BLD_push_octet_string(bld, OSSL_PKEY_PARAM_PUB_KEY, point.p,
-			point.n) == 1;
+			       point.n) == 1;
 	if (good && private_key)
 		good = OSSL_PARAM_BLD_push_BN(bld, OSSL_PKEY_PARAM_PRIV_KEY, private_key) == 1;
 	if (good)
 		params = OSSL_PARAM_BLD_to_param(bld);
 	if (params && EVP_PKEY_fromdata_init(ctx) == 1)
-		(void)EVP_PKEY_fromdata(ctx, &key, private_key ? EVP_PKEY_KEYPAIR : EVP_PKEY_PUBLIC_KEY,
-			params);
+		(void)EVP_PKEY_fromdata(ctx, &key,
+			private_key ? EVP_PKEY_KEYPAIR : EVP_PKEY_PUBLIC_KEY, params);
 	/* BNs that are marked secure are kept apart by libcrypto and zeroed with the params */
 	OSSL_PARAM_free(params);
 	OSSL_PARAM_BLD_free(bld);
@@ -103,8 +105,8 @@ static bool scalar_base(const EC_GROUP *group, const BIGNUM *scalar, uint8_t *po
 	EC_POINT *q = EC_POINT_new(group);
 	BN_CTX *bn = BN_CTX_secure_new();
 	bool good = q && bn && EC_POINT_mul(group, q, scalar, NULL, NULL, bn) == 1 &&
-		EC_POINT_point2oct(group, q, POINT_CONVERSION_UNCOMPRESSED, point, point_len, bn) ==
-		point_len;
+	            EC_POINT_point2oct(group, q, POINT_CONVERSION_UNCOMPRESSED, point, point_len,
+			    bn) == point_len;
 
 	EC_POINT_free(q);
 	BN_CTX_free(bn);
@@ -236,8 +238,8 @@ int kex_dh_agree(const struct kex_method *m, EVP_PKEY *key, EVP_PKEY *peer, uint
 
 	if (!ctx || EVP_PKEY_derive_init_ex(ctx, modp ? params : NULL) != 1)
 		goto out;
-	/* checks the peer's key as far as its type has more to check; X25519 gives an all-zero secret
-	 * for points of small order, which RFC 7748 6.1 and RFC 8031 3 have us refuse */
+	/* checks the peer's key as far as its type has more to check; X25519 gives an all-zero
+	 * secret for points of small order, which RFC 7748 6.1 and RFC 8031 3 have us refuse */
 	err = -EBADMSG;
 	if (EVP_PKEY_derive_set_peer(ctx, peer) != 1 || EVP_PKEY_derive(ctx, out, &n) != 1 ||
 		n != m->info.secret_len || w_equal_secret(out, zero, n))

@@ -29,8 +29,11 @@ EVP_MAC_CTX *hmac_new(const char *digest, struct view key)
 {
 	static const uint8_t empty[1];
 	/* libcrypto only reads the name */
-	OSSL_PARAM params[2] = {{.key = OSSL_MAC_PARAM_DIGEST, .data_type = OSSL_PARAM_UTF8_STRING,
-		.data = (void *)(uintptr_t)digest, .data_size = strlen(digest)}, OSSL_PARAM_END};
+	OSSL_PARAM params[2] = {{.key = OSSL_MAC_PARAM_DIGEST,
+					.data_type = OSSL_PARAM_UTF8_STRING,
+					.data = (void *)(uintptr_t)digest,
+					.data_size = strlen(digest)},
+		OSSL_PARAM_END};
 	EVP_MAC *mac;
 	EVP_MAC_CTX *ctx;
 
@@ -100,9 +103,10 @@ int prf_plus(enum prf_id id, struct view key, struct view seed, uint8_t *out, si
 	for (uint8_t i = 1; good && w.len < out_len; i++) {
 		size_t left = out_len - w.len;
 
-		good = (i == 1 || (hmac_restart(mac) && hmac_add(mac, view_of(block, info->len)))) &&
-			hmac_add(mac, seed) && hmac_add(mac, view_of(&i, 1)) &&
-			hmac_final(mac, block, info->len);
+		good = (i == 1 ||
+			       (hmac_restart(mac) && hmac_add(mac, view_of(block, info->len)))) &&
+		       hmac_add(mac, seed) && hmac_add(mac, view_of(&i, 1)) &&
+		       hmac_final(mac, block, info->len);
 		if (good)
 			wcur_bytes(&w, block, left < info->len ? left : info->len);
 	}

@@ -24,8 +24,8 @@ struct cbc; /* cipher and MAC context */
 /* 0, -ENOMEM or -EIO; lengths are the caller's to check. */
 int cbc_new(const char *cipher, struct view key, struct view auth_key, bool seal, struct cbc **ret);
 void cbc_free(struct cbc *c);
-/* As aead_seal and aead_open for one packet: 0, -EBADMSG, -EIO. The text of a failed open is left to
- * the caller to zero. */
+/* As aead_seal and aead_open for one packet: 0, -EBADMSG, -EIO. The text of a failed open is left
+ * to the caller to zero. */
 int cbc_seal(struct cbc *c, const struct aead_op *op);
 int cbc_open(struct cbc *c, const struct aead_op *op);
 
@@ -55,7 +55,8 @@ int kex_raw_peer(const struct kex_method *m, struct view public_key, EVP_PKEY **
 int kex_ecp_peer(const struct kex_method *m, struct view public_key, EVP_PKEY **ret);
 int kex_modp_peer(const struct kex_method *m, struct view public_key, EVP_PKEY **ret);
 
-/* The Diffie-Hellman secret of a key and a peer's public key (secret_len bytes). 0, -EBADMSG, -EIO. */
+/* The Diffie-Hellman secret of a key and a peer's public key (secret_len bytes). 0, -EBADMSG, -EIO.
+ */
 int kex_dh_agree(const struct kex_method *m, EVP_PKEY *key, EVP_PKEY *peer, uint8_t *secret);
 /* ML-KEM.Encaps with 32 bytes of rng, and ML-KEM.Decaps (answer has the right length). */
 int kex_mlkem_encapsulate(const struct kex_method *m, const struct rng *rng, EVP_PKEY *peer,
