@@ -30,17 +30,6 @@ struct conf_static_route {
 	const char *node;
 };
 
-struct conf_kernel_redistribute {
-	const char *table, *protocol;
-};
-
-struct conf_filter {            /* routing.import / export */
-	struct prefix prefix;
-	uint8_t ge, le;             /* 0: not given */
-	const char *organization;   /* NULL: any */
-	bool accept;
-};
-
 enum conf_pq { CONF_PQ_PREFER, CONF_PQ_REQUIRE, CONF_PQ_OFF };
 enum conf_switch { CONF_AUTO, CONF_ON, CONF_OFF };
 enum conf_log { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG };
@@ -85,17 +74,12 @@ struct config {
 		uint32_t table, default_table; /* 252, 253 */
 		uint8_t protocol;              /* 157 */
 		uint32_t rule_priority;        /* 5200 */
-		struct conf_kernel_redistribute *redistribute;
-		size_t redistribute_count;
-		struct conf_filter *import, *export;
-		size_t import_count, export_count;
 	} routing;
 	struct {
 		enum conf_pq post_quantum;
 		int64_t lifetime_us, child_lifetime_us, dpd_us;
 	} ike;
 	struct {
-		uint32_t threads;
 		enum conf_switch tun_gso, udp_gso, udp_gro;
 	} plane;
 	struct {

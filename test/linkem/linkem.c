@@ -120,8 +120,8 @@ static int end_read(struct linkem *em, int from, int64_t now)
 		len = read(em->end[from].fd, em->frame, sizeof(em->frame));
 		if (len < 0)
 			return errno == EAGAIN || errno == EINTR
-				? 0
-				: fail("cannot read", em->end[from].dev);
+			               ? 0
+			               : fail("cannot read", em->end[from].dev);
 		linkem_line_put(&em->line[from], now, em->frame, (size_t)len);
 	}
 	return 0;
@@ -318,9 +318,8 @@ static int linkem_run(struct linkem *em, const char *control, uint64_t seed)
 
 static int usage(void)
 {
-	fprintf(stderr,
-		"usage: linkem --control SOCKET [--seed N] [--netns-a PATH] --tap-a DEV "
-		"[--netns-b PATH] --tap-b DEV\n");
+	fprintf(stderr, "usage: linkem --control SOCKET [--seed N] [--netns-a PATH] --tap-a DEV "
+			"[--netns-b PATH] --tap-b DEV\n");
 	return 2;
 }
 

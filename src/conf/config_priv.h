@@ -1,0 +1,12 @@
+/* Shared by the parsers of configurations. */
+#pragma once
+#include "conf/doc_priv.h"
+
+enum { CONF_PORT = 13000, CONF_MTU_MIN = 1280, CONF_MTU_MAX = 65000 };
+
+/* A configuration with its defaults, in a new arena. 0 or -ENOMEM. */
+int config_new(const char *file, struct config **ret);
+/* The checks that need the whole: sets d->failed with a line each. */
+void config_check(struct doc *d, const struct config *c);
+/* "ip4"/"ip6" from a scalar; IP_NONE and an error otherwise. */
+enum ip_family conf_read_family(struct doc *d, struct fy_node *n);

@@ -1,0 +1,449 @@
+/* A YAML or JSON document with positions, read by tables of fields. libfyaml does the parsing; here
+ * is what makes its documents strict: no anchors, aliases, tags or duplicates, and a position for
+ * every complaint. */
+#include "conf/doc_priv.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/mem.h"
+
+enum { MESSAGE = 512, SHOWN = 40 };
+
+static struct fy_token *any_token(struct fy_node *n)
+{
+	struct fy_token *t = NULL;
+	void *it = NULL;
+
+	/* a mapping or sequence has no token of its own: its first scalar stands for it */
+	for (int depth = 0; n && depth < 8; depth++) {
+		struct fy_node_pair *pair;
+
+		switch (fy_node_get_type(n)) {
+		case FYNT_SCALAR:
+			return fy_node_get_scalar_token(n);
+		case FYNT_MAPPING:
+			it = NULL;
+			pair = fy_node_mapping_iterate(n, &it);
+			n = pair ? fy_node_pair_key(pair) : NULL;
+			break;
+		case FYNT_SEQUENCE:
+			it = NULL;
+			n = fy_node_sequence_iterate(n, &it);
+			break;
+		}
+	}
+	return t;
+}
+
+static void add_line(struct doc *d, int line, int column, const char *message)
+{
+	if (line > 0)
+		buf_printf(&d->errors->text, "%s:%d:%d: %s\n", d->file, line, column, message);
+	else
+		buf_printf(&d->errors->text, "%s: %s\n", d->file, message);
+	d->errors->count++;
+	d->failed = true;
+}
+
+void doc_error(struct doc *d, struct fy_node *at, const char *fmt, ...)
+{
+	char message[MESSAGE];
+	struct fy_token *t = any_token(at);
+	const struct fy_mark *mark = t ? fy_token_start_mark(t) : NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	add_line(d, mark ? mark->line + 1 : 0, mark ? mark->column + 1 : 0, message);
+}
+
+/* Syntax errors as the library collected them. */
+static void take_diagnostics(struct doc *d)
+{
+	struct fy_diag_error *e;
+	void *it = NULL;
+	bool any = false;
+
+	while ((e = fy_diag_errors_iterate(d->diag, &it))) {
+		add_line(d, e->line, e->column, e->msg ? e->msg : "syntax error");
+		any = true;
+	}
+	if (!any)
+		add_line(d, 0, 0, "not a YAML or JSON document");
+}
+
+/* Anchors, aliases and tags are refused everywhere in the tree. */
+static void refuse_extras(struct doc *d, struct fy_node *n, int depth)
+{
+	void *it = NULL;
+	struct fy_node_pair *pair;
+	struct fy_node *item;
+
+	if (!n || depth > 64)
+		return;
+	if (fy_node_is_alias(n) || fy_node_get_anchor(n))
+		doc_error(d, n, "anchors and aliases are not allowed, write the value out");
+	if (fy_node_get_tag_token(n))
+		doc_error(d, n, "tags are not allowed");
+	if (fy_node_get_type(n) == FYNT_MAPPING)
+		while ((pair = fy_node_mapping_iterate(n, &it))) {
+			refuse_extras(d, fy_node_pair_key(pair), depth + 1);
+			refuse_extras(d, fy_node_pair_value(pair), depth + 1);
+		}
+	else if (fy_node_get_type(n) == FYNT_SEQUENCE)
+		while ((item = fy_node_sequence_iterate(n, &it)))
+			refuse_extras(d, item, depth + 1);
+}
+
+int doc_open(struct doc *d, struct view text, bool json)
+{
+	struct fy_diag_cfg diag_cfg;
+	struct fy_parse_cfg cfg = {
+		.flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | (json ? FYPCF_JSON_FORCE : FYPCF_JSON_NONE),
+	};
+
+	if (text.n && memchr(text.p, 0, text.n)) {
+		add_line(d, 0, 0, "holds a zero byte: not a text file");
+		return -EINVAL;
+	}
+	fy_diag_cfg_default(&diag_cfg);
+	diag_cfg.fp = NULL;
+	diag_cfg.colorize = false;
+	d->diag = fy_diag_create(&diag_cfg);
+	if (!d->diag)
+		return -ENOMEM;
+	fy_diag_set_collect_errors(d->diag, true);
+	cfg.diag = d->diag;
+	d->fyd = fy_document_build_from_string(&cfg, (const char *)text.p, text.n);
+	if (!d->fyd || !fy_document_root(d->fyd)) {
+		take_diagnostics(d);
+		return -EINVAL;
+	}
+	refuse_extras(d, fy_document_root(d->fyd), 0);
+	return d->failed ? -EINVAL : 0;
+}
+
+void doc_close(struct doc *d)
+{
+	fy_document_destroy(d->fyd);
+	if (d->diag)
+		fy_diag_destroy(d->diag);
+	d->fyd = NULL;
+	d->diag = NULL;
+}
+
+void *doc_alloc(struct doc *d, size_t count, size_t size)
+{
+	void *p = arena_calloc(d->arena, count, size);
+
+	if (!p) {
+		d->no_memory = true;
+		add_line(d, 0, 0, "out of memory");
+	}
+	return p;
+}
+
+static const char *scalar(struct fy_node *n, size_t *ret_n)
+{
+	*ret_n = 0;
+	if (!n || fy_node_get_type(n) != FYNT_SCALAR)
+		return NULL;
+	return fy_node_get_scalar(n, ret_n);
+}
+
+bool doc_is_quoted(struct fy_node *n)
+{
+	enum fy_node_style s = fy_node_get_style(n);
+
+	return s == FYNS_SINGLE_QUOTED || s == FYNS_DOUBLE_QUOTED;
+}
+
+/* A short copy for messages, cut and with control characters replaced. */
+static const char *shown(const char *s, size_t n, char out[static SHOWN + 4])
+{
+	size_t i;
+
+	for (i = 0; i < n && i < SHOWN; i++)
+		out[i] = (unsigned char)s[i] < 0x20 || s[i] == 0x7f ? '?' : s[i];
+	memcpy(out + i, n > SHOWN ? "..." : "", n > SHOWN ? 4 : 1);
+	return out;
+}
+
+const char *doc_string(struct doc *d, struct fy_node *n, const char *where)
+{
+	size_t len;
+	const char *s = scalar(n, &len);
+	char *copy;
+
+	if (!s || (!len && !doc_is_quoted(n))) {
+		doc_error(d, n, "%s must be a text", where);
+		return NULL;
+	}
+	if (!len || memchr(s, 0, len)) {
+		doc_error(d, n, "%s is empty, or holds a zero byte", where);
+		return NULL;
+	}
+	copy = arena_strndup(d->arena, s, len);
+	if (!copy) {
+		d->no_memory = true;
+		add_line(d, 0, 0, "out of memory");
+	}
+	return copy;
+}
+
+bool doc_number(struct doc *d, struct fy_node *n, int64_t min, int64_t max, int64_t *ret)
+{
+	char text[SHOWN + 4], *end;
+	size_t len;
+	const char *s = scalar(n, &len);
+	long long v;
+
+	if (s && len && len <= 20 && s[0] >= '0' && s[0] <= '9') {
+		(void)shown(s, len, text);
+		errno = 0;
+		v = strtoll(text, &end, len > 2 && (s[1] == 'x' || s[1] == 'X') ? 16 : 10);
+		if (!*end && !errno && v >= min && v <= max) {
+			*ret = v;
+			return true;
+		}
+	}
+	doc_error(d, n, "\"%s\" is no whole number from %lld to %lld", shown(s ? s : "", len, text),
+		(long long)min, (long long)max);
+	return false;
+}
+
+/* "90s", "10ms", "4h": a whole number and a unit. */
+static bool duration(struct doc *d, struct fy_node *n, const struct field *f, int64_t *ret)
+{
+	static const struct {
+		const char *unit;
+		int64_t us;
+	} units[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"m", 60000000},
+		{"h", INT64_C(3600000000)}, {"d", INT64_C(86400000000)}};
+	char text[SHOWN + 4];
+	size_t len, i = 0;
+	const char *s = scalar(n, &len);
+	int64_t v = 0;
+
+	for (; s && i < len && i < 10 && s[i] >= '0' && s[i] <= '9'; i++)
+		v = v * 10 + (s[i] - '0');
+	for (size_t u = 0; i && u < sizeof(units) / sizeof(units[0]); u++) {
+		if (strlen(units[u].unit) != len - i || memcmp(units[u].unit, s + i, len - i) != 0)
+			continue;
+		if (v > INT64_MAX / units[u].us || v * units[u].us < f->min || v * units[u].us > f->max)
+			break;
+		*ret = v * units[u].us;
+		return true;
+	}
+	doc_error(d, n,
+		"%s: \"%s\" is no duration from %llds to %llds; write a number and a unit, as 500ms, 10s, 4h",
+		f->key, shown(s ? s : "", len, text), (long long)(f->min / 1000000),
+		(long long)(f->max / 1000000));
+	return false;
+}
+
+static bool boolean(struct doc *d, struct fy_node *n, const char *where, bool *ret)
+{
+	size_t len;
+	const char *s = scalar(n, &len);
+	bool yes = s && len == 4 && memcmp(s, "true", 4) == 0;
+
+	if (!s || doc_is_quoted(n) || (!yes && !(len == 5 && memcmp(s, "false", 5) == 0))) {
+		doc_error(d, n, "%s must be true or false", where);
+		return false;
+	}
+	*ret = yes;
+	return true;
+}
+
+static void read_switch(struct doc *d, struct fy_node *n, const char *where, enum conf_switch *ret)
+{
+	static const char *const words[] = {"auto", "on", "off"};
+	size_t len;
+	const char *s = scalar(n, &len);
+
+	for (int i = 0; s && i < 3; i++)
+		if (strlen(words[i]) == len && memcmp(words[i], s, len) == 0) {
+			*ret = (enum conf_switch)i;
+			return;
+		}
+	doc_error(d, n, "%s must be auto, on or off", where);
+}
+
+static void read_field(struct doc *d, struct fy_node *v, const struct field *f, void *object)
+{
+	unsigned char *at = (unsigned char *)object + f->offset;
+	int64_t number;
+
+	switch (f->kind) {
+	case FIELD_STRING:
+		*(const char **)(void *)at = doc_string(d, v, f->key);
+		break;
+	case FIELD_BOOL:
+		(void)boolean(d, v, f->key, (bool *)at);
+		break;
+	case FIELD_U8:
+		if (doc_number(d, v, f->min, f->max, &number))
+			*(uint8_t *)at = (uint8_t)number;
+		break;
+	case FIELD_U16:
+		if (doc_number(d, v, f->min, f->max, &number))
+			*(uint16_t *)(void *)at = (uint16_t)number;
+		break;
+	case FIELD_U32:
+		if (doc_number(d, v, f->min, f->max, &number))
+			*(uint32_t *)(void *)at = (uint32_t)number;
+		break;
+	case FIELD_DURATION:
+		(void)duration(d, v, f, (int64_t *)(void *)at);
+		break;
+	case FIELD_SWITCH:
+		read_switch(d, v, f->key, (enum conf_switch *)(void *)at);
+		break;
+	case FIELD_MAP:
+		doc_map(d, v, f->sub, object, f->key);
+		break;
+	case FIELD_CUSTOM:
+		f->read(d, v, object);
+		break;
+	case FIELD_IGNORE:
+		break;
+	}
+}
+
+static const struct field *find_field(const struct field *field, const char *s, size_t n)
+{
+	for (; field->key; field++)
+		if (strlen(field->key) == n && memcmp(field->key, s, n) == 0)
+			return field;
+	return NULL;
+}
+
+static void unknown_key(struct doc *d, struct fy_node *key, const struct field *field, const char *where)
+{
+	char text[SHOWN + 4];
+	size_t len;
+	const char *s = scalar(key, &len);
+	struct buf known = {0};
+
+	for (const struct field *f = field; f->key; f++)
+		buf_printf(&known, "%s%s", known.n ? ", " : "", f->key);
+	doc_error(d, key, "unknown key \"%s\" in %s; known: %s", shown(s ? s : "", len, text), where,
+		known.p ? (const char *)known.p : "none");
+	buf_free(&known);
+}
+
+void doc_map(struct doc *d, struct fy_node *n, const struct field *field, void *object,
+	const char *where)
+{
+	enum { FIELDS_MAX = 64 };
+	bool seen[FIELDS_MAX] = {false};
+	struct fy_node_pair *pair;
+	void *it = NULL;
+
+	if (!n || fy_node_get_type(n) != FYNT_MAPPING) {
+		doc_error(d, n, "%s must be a mapping of keys to values", where);
+		return;
+	}
+	while ((pair = fy_node_mapping_iterate(n, &it))) {
+		struct fy_node *key = fy_node_pair_key(pair);
+		size_t len;
+		const char *s = scalar(key, &len);
+		const struct field *f = s ? find_field(field, s, len) : NULL;
+
+		if (!f) {
+			unknown_key(d, key, field, where);
+			continue;
+		}
+		if (seen[f - field]) {
+			doc_error(d, key, "%s is given twice in %s", f->key, where);
+			continue;
+		}
+		seen[f - field] = true;
+		if (!fy_node_pair_value(pair) && f->kind != FIELD_IGNORE)
+			doc_error(d, key, "%s has no value", f->key);
+		else
+			read_field(d, fy_node_pair_value(pair), f, object);
+	}
+	for (const struct field *f = field; f->key; f++)
+		if (f->required && !seen[f - field])
+			doc_error(d, n, "%s lacks %s", where, f->key);
+}
+
+size_t doc_sequence(struct doc *d, struct fy_node *n, const char *where)
+{
+	if (!n || fy_node_get_type(n) != FYNT_SEQUENCE) {
+		doc_error(d, n, "%s must be a list", where);
+		return 0;
+	}
+	return (size_t)fy_node_sequence_item_count(n);
+}
+
+void doc_strings(struct doc *d, struct fy_node *n, const char *where, const char ***ret, size_t *ret_n)
+{
+	size_t count = doc_sequence(d, n, where), i = 0;
+	const char **out = doc_alloc(d, count, sizeof(*out));
+	struct fy_node *item;
+	void *it = NULL;
+
+	if (!count || !out)
+		return;
+	while ((item = fy_node_sequence_iterate(n, &it)) && i < count)
+		out[i++] = doc_string(d, item, where);
+	*ret = out;
+	*ret_n = i;
+}
+
+bool doc_prefix(struct doc *d, struct fy_node *n, struct prefix *ret)
+{
+	char text[SHOWN + 4], whole[PREFIX_TEXT], fixed[PREFIX_TEXT];
+	size_t len;
+	const char *s = scalar(n, &len);
+	struct prefix p;
+	int err = -EINVAL;
+
+	if (s && len && len < sizeof(whole)) {
+		memcpy(whole, s, len);
+		whole[len] = 0;
+		err = memchr(s, 0, len) ? -EINVAL : prefix_parse(whole, &p);
+	}
+	if (!err) {
+		*ret = p;
+		return true;
+	}
+	if (err == -ERANGE) {
+		char *slash = strchr(whole, '/');
+		struct ipaddr a;
+
+		*slash = 0;
+		if (!ipaddr_parse(whole, &a)) {
+			p = prefix_of(&a, (unsigned int)strtoul(slash + 1, NULL, 10));
+			doc_error(d, n, "\"%s\" has bits behind its prefix length; the prefix is %s",
+				shown(s, len, text), prefix_format(&p, fixed));
+			return false;
+		}
+	}
+	doc_error(d, n, "\"%s\" is no prefix; write one as 10.1.0.0/16 or fd00:1::/64",
+		shown(s ? s : "", len, text));
+	return false;
+}
+
+bool doc_address(struct doc *d, struct fy_node *n, struct ipaddr *ret)
+{
+	char text[SHOWN + 4], whole[ADDR_TEXT];
+	size_t len;
+	const char *s = scalar(n, &len);
+
+	if (s && len && len < sizeof(whole) && !memchr(s, 0, len)) {
+		memcpy(whole, s, len);
+		whole[len] = 0;
+		if (!ipaddr_parse(whole, ret))
+			return true;
+	}
+	doc_error(d, n, "\"%s\" is no IPv4 or IPv6 address", shown(s ? s : "", len, text));
+	return false;
+}
