@@ -8,7 +8,6 @@
 struct entry {            /* one organization, while it is read */
 	const char *organization;
 	struct fy_node *nodes;
-	struct fy_node *key_at;
 	uint8_t key[ED25519_PUBLIC];
 };
 
@@ -205,7 +204,6 @@ static void read_entry_key(struct doc *d, struct fy_node *n, void *object)
 {
 	struct entry *e = object;
 
-	e->key_at = n;
 	(void)read_key(d, n, e->key);
 }
 
