@@ -288,7 +288,7 @@ static void encode_encrypted(struct ike_build *b, const struct ike_encrypted *en
 {
 	uint8_t fragment[4];
 
-	ike_build_open(b, enc->type, 0);
+	ike_build_open(b, enc->type, enc->flags);
 	if (build_bad(b))
 		return;
 	b->out.p[b->payload_at] = enc->first;

@@ -34,13 +34,13 @@ enum ike_parse_error ike_header_parse(struct view bytes, struct ike_header *ret)
 }
 
 /* Takes apart the encrypted payload whose generic header was just read. It ends the message. */
-static enum ike_parse_error encrypted_parse(struct ike_msg *m, uint8_t type, uint8_t first,
-	struct view body)
+static enum ike_parse_error encrypted_parse(struct ike_msg *m, const struct ike_payload *p,
+	uint8_t first)
 {
-	struct cur c = cur_view(body);
+	struct cur c = cur_view(p->body);
 
-	m->enc = (struct ike_encrypted){.type = type, .first = first};
-	if (type == IKE_PL_SKF) {
+	m->enc = (struct ike_encrypted){.type = p->type, .first = first, .flags = p->flags};
+	if (p->type == IKE_PL_SKF) {
 		m->enc.number = cur_u16(&c);
 		m->enc.total = cur_u16(&c);
 	}
@@ -93,7 +93,7 @@ static enum ike_parse_error chain_parse(struct ike_msg *m, uint8_t first, struct
 				return IKE_PARSE_MISPLACED;
 			if (c->n > 0)
 				return IKE_PARSE_TRAILING;
-			return encrypted_parse(m, p.type, type, p.body);
+			return encrypted_parse(m, &p, type);
 		}
 		e = payload_add(m, &p);
 		if (e)

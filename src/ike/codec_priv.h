@@ -17,12 +17,12 @@
 enum ike_limits {
 	IKE_HEADER_LEN = 28,
 	IKE_PAYLOAD_HEADER_LEN = 4,
-	IKE_VERSION = 0x20,            /* 2.0, RFC 7296 3.1 */
-	IKE_MESSAGE_MAX = 65535,       /* bytes of a message, reassembled ones included */
-	IKE_PAYLOADS_MAX = 64,         /* payloads in one message */
-	IKE_NONCE_MIN = 16,            /* RFC 7296 2.10 */
+	IKE_VERSION = 0x20,      /* 2.0, RFC 7296 3.1 */
+	IKE_MESSAGE_MAX = 65535, /* bytes of a message, reassembled ones included */
+	IKE_PAYLOADS_MAX = 64,   /* payloads in one message */
+	IKE_NONCE_MIN = 16,      /* RFC 7296 2.10 */
 	IKE_NONCE_MAX = 256,
-	IKE_NONCE_LEN = 32,            /* what we send */
+	IKE_NONCE_LEN = 32, /* what we send */
 	IKE_ESP_SPI_LEN = 4,
 	IKE_SPI_LEN = 8,
 };
@@ -169,7 +169,7 @@ enum ike_parse_error {
 #define X(id, text) IKE_PARSE_##id,
 	IKE_PARSE_ERRORS(X)
 #undef X
-	IKE_PARSE_COUNT
+		IKE_PARSE_COUNT
 };
 
 /* A line for people; never NULL. */
@@ -183,7 +183,7 @@ struct ike_header {
 	uint8_t exchange; /* enum ike_exchange, or anything */
 	uint8_t flags;    /* enum ike_flag */
 	uint32_t mid;
-	uint32_t length;  /* of the whole message; set by the builder */
+	uint32_t length; /* of the whole message; set by the builder */
 };
 
 struct ike_payload {
@@ -197,17 +197,18 @@ struct ike_payload {
 struct ike_encrypted {
 	uint8_t type;           /* IKE_PL_SK, IKE_PL_SKF; IKE_PL_NONE: there is none */
 	uint8_t first;          /* type of the first payload inside */
+	uint8_t flags;          /* as in struct ike_payload */
 	uint16_t number, total; /* SKF: the fragment's number, from 1, and how many there are */
 	struct view aad;        /* the message's bytes in front of the IV */
 	struct view rest;       /* IV, ciphertext, ICV */
 };
 
 struct ike_msg {
-	struct ike_header h;   /* from ike_msg_parse(); zero for an inner chain */
-	struct view bytes;     /* all that was parsed, borrowed */
-	uint8_t first;         /* type of the first payload; h.next, or the inner chain's */
-	uint8_t bad_type;      /* with an error: the payload type it is about */
-	unsigned int count;    /* payloads, without the encrypted one */
+	struct ike_header h; /* from ike_msg_parse(); zero for an inner chain */
+	struct view bytes;   /* all that was parsed, borrowed */
+	uint8_t first;       /* type of the first payload; h.next, or the inner chain's */
+	uint8_t bad_type;    /* with an error: the payload type it is about */
+	unsigned int count;  /* payloads, without the encrypted one */
 	struct ike_payload payload[IKE_PAYLOADS_MAX];
 	struct ike_encrypted enc;
 };
@@ -281,7 +282,7 @@ struct ike_ts {
 	uint8_t protocol; /* IP protocol, 0: any */
 	uint16_t port_start, port_end;
 	struct ipaddr start, end;
-	struct view raw;  /* the selector's bytes, header included */
+	struct view raw; /* the selector's bytes, header included */
 };
 /* Selectors in a TSi or TSr body, and the walk over them: c = ike_ts_begin(body). */
 struct cur ike_ts_begin(struct view body);
@@ -298,7 +299,7 @@ struct ike_transform {
 struct ike_proposal {
 	uint8_t number;
 	uint8_t protocol;
-	uint8_t count;          /* transforms */
+	uint8_t count; /* transforms */
 	struct view spi;
 	struct view transforms; /* for ike_transform_next() */
 };
@@ -313,7 +314,7 @@ bool ike_transform_next(struct cur *c, struct ike_transform *ret);
  * end, whatever happened. */
 struct ike_build {
 	struct buf out;
-	uint8_t first;       /* type of the first payload so far */
+	uint8_t first; /* type of the first payload so far */
 	bool with_header;
 	bool failed;         /* sticky: too long */
 	size_t next_at;      /* where the next payload's type goes; for a chain's first: SIZE_MAX */

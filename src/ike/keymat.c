@@ -40,8 +40,9 @@ static int keys_expand(struct ike_keys *k, const uint8_t *skeyseed, size_t skeys
 	buf_add(&all, seed->ni.p, seed->ni.n);
 	buf_add(&all, seed->nr.p, seed->nr.n);
 	buf_add(&all, spis, sizeof(spis));
-	r = all.failed ? -ENOMEM :
-			 prf_plus(k->prf, view_of(skeyseed, skeyseed_len), buf_view(&all), stream, n);
+	r = all.failed
+		? -ENOMEM
+		: prf_plus(k->prf, view_of(skeyseed, skeyseed_len), buf_view(&all), stream, n);
 	buf_free_secret(&all);
 	if (!r) {
 		c = cur_of(stream, n);
@@ -108,8 +109,9 @@ int ike_keys_update(struct ike_keys *keys, struct view shared, const struct ike_
 	uint8_t *skeyseed)
 {
 	const struct prf_info *p = prf_info(keys->prf);
-	struct skeyseed_rule rule = {
-		.prf = keys->prf, .part = {shared, seed->ni, seed->nr}, .n = 3};
+	struct skeyseed_rule rule = {.prf = keys->prf,
+		.part = {shared, seed->ni, seed->nr},
+		.n = 3};
 	uint8_t d[PRF_MAX];
 	int r;
 
@@ -169,11 +171,12 @@ int ike_child_keymat(const struct ike_keys *keys, const struct view *shared, siz
 	len = 2 * ((size_t)a->key_len + a->auth_key_len);
 	for (size_t i = 0; i < parts.n; i++)
 		buf_add(&all, parts.part[i].p, parts.part[i].n);
-	r = all.failed ? -ENOMEM :
-			 prf_plus(keys->prf, view_of(keys->d, p->len), buf_view(&all), stream, len);
+	r = all.failed ? -ENOMEM
+		       : prf_plus(keys->prf, view_of(keys->d, p->len), buf_view(&all), stream, len);
 	buf_free_secret(&all);
 	if (!r) {
-		/* RFC 7296 2.17: first what the initiator sends under; encryption, then integrity. */
+		/* RFC 7296 2.17: first what the initiator sends under; encryption, then integrity.
+		 */
 		c = cur_of(stream, len);
 		cur_copy(&c, initiator ? out.out_key : out.in_key, a->key_len);
 		cur_copy(&c, initiator ? out.out_auth : out.in_auth, a->auth_key_len);
@@ -251,8 +254,8 @@ int ike_auth_sign(const struct ike_auth_input *in, const struct ed25519_key *key
 	return r;
 }
 
-int ike_auth_verify(const struct ike_auth_input *in, const uint8_t public_key[static ED25519_PUBLIC],
-	struct view data)
+int ike_auth_verify(const struct ike_auth_input *in,
+	const uint8_t public_key[static ED25519_PUBLIC], struct view data)
 {
 	struct cur c = cur_view(data);
 	struct view algorithm = cur_take(&c, cur_u8(&c));

@@ -40,27 +40,29 @@ int ike_keys_init(struct ike_keys *keys, struct view shared, const struct ike_se
 int ike_keys_update(struct ike_keys *keys, struct view shared, const struct ike_seed *seed,
 	uint8_t *skeyseed);
 /* Rekey (RFC 7296 2.18, RFC 9370 2.2.4): SKEYSEED = prf(SK_d(old), SK(0) | Ni | Nr | SK(1) | ...),
- * under the old SA's PRF; shared[0 .. n-1] are SK(0).. in order of the exchanges, n >= 1. keys->aead
- * and ->prf are the new suite. Errors as ike_keys_init(). */
+ * under the old SA's PRF; shared[0 .. n-1] are SK(0).. in order of the exchanges, n >= 1.
+ * keys->aead and ->prf are the new suite. Errors as ike_keys_init(). */
 int ike_keys_rekey(struct ike_keys *keys, const struct ike_keys *old, const struct view *shared,
 	size_t n, const struct ike_seed *seed, uint8_t *skeyseed);
 
-/* Child keys (RFC 7296 2.17, RFC 9370 2.2.4): KEYMAT = prf+(SK_d, [SK(0) |] Ni | Nr [| SK(1) | ...]),
- * n 0: no key exchange of its own. initiator: this end began the exchange that makes the child; the
- * initiator's direction comes first. ret->aead is an input. 0, -EINVAL, -EIO, -ENOMEM. */
+/* Child keys (RFC 7296 2.17, RFC 9370 2.2.4): KEYMAT = prf+(SK_d, [SK(0) |] Ni | Nr [| SK(1) |
+ * ...]), n 0: no key exchange of its own. initiator: this end began the exchange that makes the
+ * child; the initiator's direction comes first. ret->aead is an input. 0, -EINVAL, -EIO, -ENOMEM.
+ */
 int ike_child_keymat(const struct ike_keys *keys, const struct view *shared, size_t n,
 	const struct ike_seed *seed, bool initiator, struct ike_child_keys *ret);
 
 /* The running authentication of IKE_INTERMEDIATE exchanges (RFC 9242 3.3.1). Zero to start. */
 struct ike_int_auth {
-	unsigned int rounds; /* responses taken in; 0: none took place, AUTH goes without (case 12) */
+	unsigned int
+		rounds; /* responses taken in; 0: none took place, AUTH goes without (case 12) */
 	bool has_i, has_r;
 	uint8_t i[PRF_MAX], r[PRF_MAX];
 };
 
 /* Takes in one IKE_INTERMEDIATE message: whole is its plain form (struct ike_opened.whole, or
- * ike_plain_form(): IntAuth_A | IntAuth_P). response: it is the responder's. The keys are those that
- * protected the message: call it before ike_keys_update(). 0 or -EIO. */
+ * ike_plain_form(): IntAuth_A | IntAuth_P). response: it is the responder's. The keys are those
+ * that protected the message: call it before ike_keys_update(). 0 or -EIO. */
 int ike_int_auth_add(struct ike_int_auth *a, const struct ike_keys *keys, bool response,
 	struct view whole);
 
@@ -73,7 +75,7 @@ struct ike_auth_input {
 	struct view id_body;         /* that end's ID payload after the generic header */
 	const struct ike_keys *keys; /* the last, after all additional exchanges */
 	const struct ike_int_auth *int_auth; /* NULL or no rounds: none */
-	uint32_t auth_mid;           /* message ID of the first IKE_AUTH (RFC 9242) */
+	uint32_t auth_mid;                   /* message ID of the first IKE_AUTH (RFC 9242) */
 };
 
 /* message | nonce | prf(SK_p, id) [| IntAuth_i | IntAuth_r | mid], appended to ret. 0, -ENOMEM,
@@ -84,5 +86,5 @@ int ike_auth_sign(const struct ike_auth_input *in, const struct ed25519_key *key
 	uint8_t ret[static IKE_AUTH_ED25519_LEN]);
 /* Verifies such data. 0; -EBADMSG: the signature is wrong; -EPROTONOSUPPORT: another algorithm than
  * Ed25519; -EINVAL: malformed or empty; -ENOMEM, -EIO. */
-int ike_auth_verify(const struct ike_auth_input *in, const uint8_t public_key[static ED25519_PUBLIC],
-	struct view data);
+int ike_auth_verify(const struct ike_auth_input *in,
+	const uint8_t public_key[static ED25519_PUBLIC], struct view data);

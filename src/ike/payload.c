@@ -359,7 +359,8 @@ static bool eap_check(struct view body)
 	return cur_u16(&c) == body.n;
 }
 
-/* ---- The table -------------------------------------------------------------------------------- */
+/* ---- The table --------------------------------------------------------------------------------
+ */
 
 static const struct ike_payload_row rows[] = {
 	{IKE_PL_SA, true, "SA", PROPOSAL_LEN, IKE_PARSE_BAD_SA, sa_check, sa_write},

@@ -31,25 +31,25 @@ struct ike_policy {
 
 /* The suite agreed on. */
 struct ike_choice {
-	uint8_t number;   /* of the proposal */
-	uint8_t protocol; /* enum ike_protocol */
+	uint8_t number;                    /* of the proposal */
+	uint8_t protocol;                  /* enum ike_protocol */
 	uint8_t spi[IKE_SPI_LEN], spi_len; /* the peer's SPI, from the proposal */
 	enum aead_id aead;
-	enum prf_id prf;                   /* PRF_NONE for ESP */
-	bool esn;                          /* ESP only */
+	enum prf_id prf; /* PRF_NONE for ESP */
+	bool esn;        /* ESP only */
 	/* The exchanges, in order of their doing: [0] the one of the KE payload (KEX_NONE: a child
 	 * without), then the additional ones; NONE choices are left out. KEX_NONE ends. */
 	enum kex_id kex[IKE_KEX_MAX];
-	unsigned int kex_count;            /* exchanges in kex */
+	unsigned int kex_count; /* exchanges in kex */
 	unsigned int answer_count;
-	struct ike_transform answer[IKE_T_ADDKE7]; /* the transforms of the answer */
+	struct ike_transform answer[IKE_T_ADDKE7]; /* of the answer; attributes are not set */
 };
 
 enum ike_select {
 	IKE_SELECT_OK,
-	IKE_SELECT_NONE,      /* NO_PROPOSAL_CHOSEN */
-	IKE_SELECT_GROUP,     /* INVALID_KE_PAYLOAD: choice->kex[0] is the group to name */
-	IKE_SELECT_CLASSIC,   /* NO_PROPOSAL_CHOSEN: only for want of ML-KEM, which we require */
+	IKE_SELECT_NONE,    /* NO_PROPOSAL_CHOSEN */
+	IKE_SELECT_GROUP,   /* INVALID_KE_PAYLOAD: choice->kex[0] is the group to name */
+	IKE_SELECT_CLASSIC, /* NO_PROPOSAL_CHOSEN: only for want of ML-KEM, which we require */
 	IKE_SELECT_NO_INTERMEDIATE, /* NO_PROPOSAL_CHOSEN: hybrid offers without IKE_INTERMEDIATE */
 };
 
@@ -68,7 +68,8 @@ void ike_proposal_answer(struct ike_build *b, const struct ike_choice *choice, s
 
 /* Adds the initiator's SA payload. spi: 8 bytes for an IKE rekey, 4 for ESP, empty in IKE_SA_INIT.
  * A child in CREATE_CHILD_SA is also offered without a key exchange, last, unless post_quantum is
- * require (for peers without PFS). additional_ok false leaves out the hybrid proposals. */
+ * require (for peers without PFS). additional_ok false leaves out the hybrid proposals, but
+ * not with require. */
 void ike_proposal_offer(struct ike_build *b, const struct ike_policy *policy, struct view spi);
 /* The group of the KE payload that goes with the offer: X25519. */
 enum kex_id ike_proposal_group(const struct ike_policy *policy);

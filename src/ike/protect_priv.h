@@ -12,11 +12,11 @@
 #include "ike/keymat_priv.h"
 
 enum ike_protect_limits {
-	IKE_FRAGMENTS_MAX = 128,          /* of one message, RFC 7383 2.6: ours to choose; case 64 */
-	IKE_REASSEMBLY_MAX = 65535,       /* bytes kept of one message */
-	IKE_IP4_UDP_LEN = 28,             /* IPv4 and UDP headers */
+	IKE_FRAGMENTS_MAX = 128,    /* of one message, RFC 7383 2.6: ours to choose; case 64 */
+	IKE_REASSEMBLY_MAX = 65535, /* bytes kept of one message */
+	IKE_IP4_UDP_LEN = 28,       /* IPv4 and UDP headers */
 	IKE_IP6_UDP_LEN = 48,
-	IKE_MARKER_LEN = 4,               /* the non-ESP marker */
+	IKE_MARKER_LEN = 4, /* the non-ESP marker */
 };
 
 struct ike_protect; /* both directions of one IKE SA */
@@ -43,14 +43,27 @@ struct ike_inner {
 	struct view bytes;
 };
 
-/* Seals a message: h's spis, exchange, flags and mid are used. message_max: the largest IKE message
- * in bytes, that is the largest datagram less IP and UDP headers and the marker; 0: do not fragment
- * (the peer cannot). A message that fits goes as one SK; a longer one as SKFs of the
- * largest size, the last one shorter. ret is zero-initialised by the call and freed by the caller
- * with ike_sealed_free(). 0; -EMSGSIZE: too long for IKE_FRAGMENTS_MAX fragments or a message_max
- * that holds nothing; -ENOMEM, -EIO, or the rng's error (used by AES-CBC only). */
+/* Seals a message: h's next and length are computed, the rest is taken as it is. message_max: the
+ * largest IKE message in bytes, that is the largest datagram less IP and UDP headers and the
+ * marker; 0: do not fragment (the peer cannot). A message that fits goes as one SK; a longer one as
+ * SKFs of the largest size, the last one shorter. ret is zero-initialised by the call and freed by
+ * the caller with ike_sealed_free(). 0; -EMSGSIZE: too long for IKE_FRAGMENTS_MAX fragments or a
+ * message_max that holds nothing; -ENOMEM, -EIO, or the rng's error (used by AES-CBC only). */
 int ike_seal(struct ike_protect *p, const struct rng *rng, const struct ike_header *h,
 	const struct ike_inner *inner, size_t message_max, struct ike_sealed *ret);
+
+/* One SK (number 0) or SKF payload's message, as ike_seal() makes them: appended to ret. */
+struct ike_packet {
+	const struct ike_header *h;
+	uint8_t first;          /* next payload of the encrypted payload's header */
+	uint16_t number, total; /* SKF: which fragment of how many */
+	struct view text;
+};
+int ike_seal_packet(struct ike_protect *p, const struct rng *rng, const struct ike_packet *packet,
+	struct buf *ret);
+/* Sets the IV counter (AEADs): for tests that compare with recorded messages. Using a value twice
+ * under one key gives the key away. */
+void ike_protect_set_counter(struct ike_protect *p, uint64_t next);
 
 /* The plain form of a message that is or was sealed: its header, clear payloads, and a plain SK
  * header, lengths as without encryption, then the inner chain. This is IntAuth_A | IntAuth_P of RFC
@@ -90,7 +103,7 @@ enum ike_open_result {
 #define X(id, text) IKE_OPEN_##id,
 	IKE_OPEN_RESULTS(X)
 #undef X
-	IKE_OPEN_COUNT
+		IKE_OPEN_COUNT
 };
 
 /* A line for people; never NULL. */
@@ -105,11 +118,12 @@ void ike_reassembly_free(struct ike_reassembly *r);  /* NULL is fine; zeroes */
 /* Drops what is kept (the message was handled otherwise, or its time is over). */
 void ike_reassembly_clear(struct ike_reassembly *r);
 
-/* Opens a parsed message that has an SK or SKF payload. OK: *ret (which the caller zero-initialised)
- * is the whole message. INCOMPLETE: a fragment was taken. Others: refused, nothing changed. Rules for
- * fragments (RFC 7383 2.6; cases 19, 63, 64), all checked after the ICV where they change state:
- * another message ID or exchange than the kept one's clears it when it is higher, and is FRAGMENT_OLD
- * when lower; a lower total is dropped, a higher one restarts; an SK of the same message ID ends it.
- * r may be NULL: then SKF is NOT_ENCRYPTED (fragmentation was not agreed on). */
+/* Opens a parsed message that has an SK or SKF payload. OK: *ret (which the caller
+ * zero-initialised) is the whole message. INCOMPLETE: a fragment was taken. Others: refused,
+ * nothing changed. Rules for fragments (RFC 7383 2.6; cases 19, 63, 64), all checked after the ICV
+ * where they change state: another message ID or exchange than the kept one's clears it when it is
+ * higher, and is FRAGMENT_OLD when lower; a lower total is dropped, a higher one restarts; an SK of
+ * the same message ID ends it. r may be NULL: then SKF is NOT_ENCRYPTED (fragmentation was not
+ * agreed on). */
 enum ike_open_result ike_open(struct ike_protect *p, struct ike_reassembly *r,
 	const struct ike_msg *m, struct ike_opened *ret);
