@@ -4,6 +4,7 @@ A scenario takes the fixture `lab` (test/conftest.py) and builds what it needs f
 """
 from .core import Failed, Lab, Namespace, Process, wait_until
 from .link import EmulatedLink
+from .mesh import Mesh
 from .peers import PeerRoot, peer_root
 from .strongswan import Connection, StrongSwan, ranet_dn
 from .traffic import Iperf, Ping, TcpSession, ping, tcp_serve, tcp_transfer, wait_ping
@@ -11,7 +12,7 @@ from .weft import Ended, Key, Weftd, build_folder, registry, registry_node
 
 __all__ = [
     "build_folder", "Connection", "EmulatedLink", "Ended", "Failed", "Iperf", "Key", "Lab",
-    "Namespace", "peer_root", "PeerRoot", "Ping", "ping", "Process", "ranet_dn", "registry",
+    "Mesh", "Namespace", "peer_root", "PeerRoot", "Ping", "ping", "Process", "ranet_dn", "registry",
     "registry_node", "StrongSwan", "tcp_serve", "tcp_transfer", "TcpSession", "wait_ping",
     "wait_until", "Weftd",
 ]

@@ -232,6 +232,7 @@ class Lab:
         prefix = prefix or os.environ.get("WEFT_LAB_PREFIX", "weft")
         self.prefix = f"{prefix}-{os.getpid():x}-{next(_numbers)}"
         self.dir = Path(tempfile.mkdtemp(prefix=f"{self.prefix}-"))
+        self.dir.chmod(0o755)  # a daemon that dropped its privileges reads its files here
         self.processes = []
         self.namespaces = []
         self._logs = itertools.count()
@@ -289,9 +290,13 @@ class Lab:
         dev_a, dev_b = a.new_device(), b.new_device()
         run(["ip", "link", "add", dev_a, "netns", a.name, "mtu", mtu, "type", "veth",
              "peer", "name", dev_b, "netns", b.name, "mtu", mtu])
-        for ns, dev, address in ((a, dev_a, addr_a), (b, dev_b, addr_b)):
-            ns.addr(address, dev)
+        # an address that comes before the carrier is not there for a second in IPv6
+        for ns, dev in ((a, dev_a), (b, dev_b)):
             ns.up(dev)
+        for ns, dev, address in ((a, dev_a, addr_a), (b, dev_b, addr_b)):
+            wait_until(lambda: ns.ip_json(f"link show {dev}")[0]["operstate"] == "UP", 5.0,
+                       f"the carrier of {dev} in {ns.label}")
+            ns.addr(address, dev)
         return dev_a, dev_b
 
     def lan(self, ends, label="lan", mtu=1500):

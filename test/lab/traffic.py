@@ -97,12 +97,12 @@ class Ping:
 
 
 def ping(ns, address, count=3, interval=0.05, timeout=1.0, size=56, options=()):
-    """Sends `count` pings, at least one of which must come back; returns the mean RTT in ms."""
+    """Sends `count` pings, at least one of which must come back; returns the lowest RTT in ms."""
     done = ns.run("ping", "-n", "-q", "-c", count, "-i", interval, "-W", timeout, "-s", size,
                   *options, address, check=False)
     if done.returncode != 0:
         raise Failed(f"ping from {ns.label} to {address}: {done.stdout}{done.stderr}")
-    return float(re.search(r"= [\d.]+/([\d.]+)/", done.stdout)[1])
+    return float(re.search(r"= ([\d.]+)/", done.stdout)[1])
 
 
 def wait_ping(ns, address, timeout=10.0, **how):

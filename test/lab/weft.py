@@ -89,8 +89,12 @@ class Weftd:
         self.process = self.ns.start(build_folder() / "weftd", "-c", self.config_path,
                                      name=f"weftd-{self.name}", env=env)
         if wait is not None:
-            wait_until(self._answers, wait, f"weftd {self.name} to answer")
+            self.wait_answer(wait)
         return self
+
+    def wait_answer(self, timeout=10.0):
+        """Waits until the daemon answers `weft status`; Ended when it is gone."""
+        wait_until(self._answers, timeout, f"weftd {self.name} to answer")
 
     def _answers(self):
         if not self.process.running:

@@ -26,6 +26,11 @@ def test_two_namespaces_reach_each_other(pair, address):
     assert tcp_transfer(a, b, address, size=1_000_000) > 0
 
 
+@pytest.mark.parametrize("address", ["10.1.0.2", "fd01::2"])
+def test_a_wire_is_ready_at_once(pair, address):
+    assert ping(pair[0], address, count=1) < 100
+
+
 def test_ping_sees_what_is_missing(pair):
     a, b = pair
     with Ping(a, "10.1.0.2") as running:

@@ -1,0 +1,129 @@
+"""A mesh of weft nodes on one switch: what most scenarios start from.
+
+Node i (from 1) is namespace and name n<i>, underlay 10.0.0.<i> and fd00::<i>, in the tunnel
+10.66.0.<i> and fd66::<i>, reached by static routes. Each node is an organization of its own,
+org<i>, so that any of them can be given to another daemon with a key of its own.
+"""
+from .core import wait_until
+from .strongswan import Connection
+from .traffic import wait_ping
+from .weft import Key, Weftd, registry, registry_node
+
+PORT = 13000
+
+
+class Mesh:
+    """n nodes, not started. underlay: "ip4", "ip6" or both separated by a space: an endpoint each.
+
+    config: further or other keys of every node's configuration. nodes is the list of Weftd,
+    spaces that of their namespaces.
+    """
+
+    def __init__(self, lab, n, underlay="ip4", config=None, mtu=1500):
+        self.lab, self.n, self.families = lab, n, underlay.split()
+        self.keys = [Key(lab.dir, f"org{i}") for i in self.numbers()]
+        self.spaces = [lab.ns(f"n{i}") for i in self.numbers()]
+        lab.lan({ns: f"{self.outer(i)}/24 {self.outer(i, 'ip6')}/64"
+                 for i, ns in enumerate(self.spaces, 1)}, mtu=mtu)
+        self.nodes = [Weftd(ns, self.config(i, **(config or {})))
+                      for i, ns in enumerate(self.spaces, 1)]
+
+    def numbers(self):
+        return range(1, self.n + 1)
+
+    @staticmethod
+    def outer(i, family="ip4"):
+        return f"10.0.0.{i}" if family == "ip4" else f"fd00::{i}"
+
+    @staticmethod
+    def inner(i, family="ip4"):
+        return f"10.66.0.{i}" if family == "ip4" else f"fd66::{i}"
+
+    @staticmethod
+    def identity(i, serial=0):
+        """(organization, common name, serial), as ranet_dn() and Connection want it."""
+        return f"org{i}", f"n{i}", str(serial)
+
+    def registry(self, remarks=None):
+        """The registry of all nodes; remarks: {number: dict for remarks.weft}."""
+        return registry(*(
+            (f"org{i}", self.keys[i - 1], [registry_node(
+                f"n{i}", *((serial, self.outer(i, family), PORT + serial)
+                           for serial, family in enumerate(self.families)),
+                **(remarks or {}).get(i, {}))])
+            for i in self.numbers()))
+
+    def config(self, i, **more):
+        """The configuration of node i as a dict, with the keys of `more` in place of its own."""
+        config = {
+            "node": {"organization": f"org{i}", "name": f"n{i}", "key": self.keys[i - 1]},
+            "registry": self.registry(),
+            "endpoints": [{"serial": str(serial), "family": family,
+                           "address": self.outer(i, family), "port": PORT + serial}
+                          for serial, family in enumerate(self.families)],
+            "tun": {"addresses": [f"{self.inner(i)}/32", f"{self.inner(i, 'ip6')}/128"]},
+            "static_routes": [{"prefix": f"{self.inner(j, family)}/{bits}", "node": f"n{j}"}
+                              for j in self.numbers() if j != i
+                              for family, bits in (("ip4", 32), ("ip6", 128))],
+        }
+        return {**config, **more}
+
+    def connection(self, local, remote, serial=0, **more):
+        """A strongSwan Connection by which node `local` would be strongSwan instead of weft.
+
+        more: further arguments of Connection. Give it to StrongSwan(mesh.spaces[local - 1], …)
+        and do not start mesh.nodes[local - 1].
+        """
+        family = self.families[serial]
+        return Connection(self.identity(local, serial), self.identity(remote, serial),
+                          self.keys[local - 1], self.keys[remote - 1],
+                          self.outer(local, family), self.outer(remote, family),
+                          local_port=PORT + serial, remote_port=PORT + serial, **more)
+
+    def start(self):
+        """Starts all nodes at once, then waits until each answers."""
+        for node in self.nodes:
+            node.start(wait=None)
+        for node in self.nodes:
+            node.wait_answer()
+        return self
+
+    def links_each(self):
+        return (self.n - 1) * len(self.families)
+
+    def wait_up(self, timeout=10.0):
+        """Waits until every node has all its links up."""
+        for node in self.nodes:
+            node.wait_up(self.links_each(), timeout)
+
+    def wait_reach(self, timeout=10.0, families=("ip4", "ip6")):
+        """Waits until every node has pinged every other through the tunnel."""
+        for i, ns in enumerate(self.spaces, 1):
+            for j in self.numbers():
+                for family in families if i != j else ():
+                    wait_ping(ns, self.inner(j, family), timeout)
+
+    def pairs(self):
+        """{(lower node, higher node, serials): the SPIs that each end reports for this link}.
+
+        The value is a set: it has one element when both ends report the same.
+        """
+        found = {}
+        for i, node in enumerate(self.nodes, 1):
+            for link in node.links():
+                j = int(link["peer"]["name"][1:])
+                key = (min(i, j), max(i, j), tuple(sorted((link["local"]["serial"],
+                                                           link["peer"]["serial"]))))
+                spis = tuple(sorted(spi for child in link["children"]
+                                    for spi in (child["spi_in"], child["spi_out"])))
+                found.setdefault(key, set()).add(spis)
+        return found
+
+    def wait_one_pair(self, timeout=5.0):
+        """Waits until each link has exactly one child pair, the same on both ends."""
+        def agreed():
+            pairs = self.pairs()
+            return (len(pairs) == self.links_each() * self.n // 2
+                    and all(len(ends) == 1 and len(next(iter(ends))) == 2
+                            for ends in pairs.values()))
+        wait_until(agreed, timeout, "one child pair a link, the same on both ends", every=0.1)
