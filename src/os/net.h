@@ -1,0 +1,112 @@
+/* TUN devices and UDP sockets behind one vtable with two back ends: `linux` (virtio-net header with
+ * TSO and USO, many datagrams a call, UDP_SEGMENT, UDP_GRO) and `portable` (one packet a call).
+ * Knows no protocol. An object belongs to one thread, but udp_send may be called by any.
+ * Errors for people are one line without an end of line. All descriptors are close-on-exec. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/addr.h"
+#include "base/buf.h"
+#include "base/time.h"
+#include "wire/frame.h"
+
+struct iovec;
+
+enum {
+	OS_TUN_BUFFER = 66048, /* bytes that tun_read wants: a superpacket and its header */
+	OS_UDP_BUFFER = 65536, /* bytes a receive buffer: never less, or UDP_GRO cuts data off */
+	OS_UDP_SEGMENTS = 64,  /* datagrams that every kernel with UDP_SEGMENT takes at once */
+	OS_TUN_QUEUE = 100,    /* txqueuelen when frames are superpackets of 64 KB */
+	OS_TUN_QUEUE_PLAIN = 1000, /* when they are single packets */
+};
+
+struct os_tun_config {
+	const char *name;
+	const char *netns; /* NULL: ours */
+	bool gso;          /* offer TSO and USO to the kernel, when it takes them */
+	/* How frames are written; NULL: writev(). Tests put their own here. */
+	ssize_t (*writev)(void *ctx, int fd, const struct iovec *iov, int n);
+	void *writev_ctx;
+};
+
+struct os_tun_facts {
+	int fd; /* to poll; stays the TUN's */
+	uint32_t ifindex;
+	bool header;   /* frames carry offload facts: merged ones may be written */
+	bool tso, uso; /* what the kernel took */
+};
+
+struct os_udp_config {
+	uint16_t index;        /* goes into udp_rx.socket */
+	enum ip_family family; /* IP4 or IP6: a socket has one */
+	struct ipaddr address; /* IP_NONE: any */
+	uint16_t port;         /* 0: any free one */
+	const char *interface; /* NULL: any */
+	const char *netns;     /* NULL: ours */
+	uint32_t mark;         /* 0: none */
+	bool gso, gro;         /* use them, when the kernel has them */
+	/* Don't fragment. false: the outer packet may be fragmented (IP_PMTUDISC_DONT), so that a
+	 * path narrower than the configured MTU carries traffic, slowly, instead of none; true:
+	 * IP_PMTUDISC_PROBE, for who finds the path's MTU himself. */
+	bool dont_fragment;
+};
+
+struct os_udp_facts {
+	int fd; /* to poll; stays the socket's */
+	uint16_t port;
+	bool gso, gro; /* in use */
+};
+
+/* What became of a udp_send, in datagrams; added to what is there. */
+struct os_udp_result {
+	uint64_t sent;
+	uint64_t full;        /* dropped: no buffer space */
+	uint64_t failed;      /* refused by the kernel */
+	uint64_t gso_refused; /* superpackets that went one by one instead */
+	uint64_t unpinned;    /* sent without the pinned source, which is gone */
+	int error;            /* the last one: negative errno, 0 */
+};
+
+struct os_tun;
+struct os_udp;
+
+struct os_net {
+	const char *name;
+	/* Makes the TUN, or attaches to one of that name. 0 or a negative errno and a line in
+	 * error. */
+	int (*tun_open)(const struct os_tun_config *c, struct os_tun **ret, struct buf *error);
+	/* Reads one frame into memory (OS_TUN_BUFFER bytes, borrowed; ret points into it). 1; 0
+	 * when none waits; or a negative errno (-EBADFD: the device was deleted). */
+	int (*tun_read)(struct os_tun *t, uint8_t *memory, struct tun_rx *ret);
+	/* Writes one frame. 0; -EAGAIN: no room, drop it; -EINVAL for a merged frame: the kernel
+	 * does not take it, write its packets one by one; or another negative errno. */
+	int (*tun_write)(struct os_tun *t, const struct tun_tx *frame);
+	/* Closes; NULL is fine. */
+	void (*tun_close)(struct os_tun *t);
+
+	int (*udp_open)(const struct os_udp_config *c, struct os_udp **ret, struct buf *error);
+	/* Receives up to max buffers into memory (max * OS_UDP_BUFFER bytes, borrowed; ret[] points
+	 * into it). The count, 0 when nothing waits, or a negative errno. */
+	int (*udp_receive)(struct os_udp *u, uint8_t *memory, struct udp_rx *ret, size_t max,
+		wtime now);
+	/* Sends n descriptions in order; their .socket is not looked at. Falls back to one datagram
+	 * a call when the kernel refuses a superpacket, and to the kernel's choice of source when
+	 * the pinned one is gone. Never waits. */
+	void (*udp_send)(struct os_udp *u, const struct udp_tx *tx, size_t n,
+		struct os_udp_result *result);
+	void (*udp_close)(struct os_udp *u);
+};
+
+const struct os_net *os_net_linux(void);
+const struct os_net *os_net_portable(void);
+/* By name; NULL or "": what the environment variable WEFT_OS says, else `linux`. NULL when there is
+ * none of that name. */
+const struct os_net *os_net_find(const char *name);
+
+struct os_tun_facts os_tun_facts(const struct os_tun *t);
+struct os_udp_facts os_udp_facts(const struct os_udp *u);
+
+/* Finds the program that has a UDP port: "name (pid N)" appended to ret; nothing when unknown. */
+void os_udp_port_owner(uint16_t port, struct buf *ret);

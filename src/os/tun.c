@@ -1,0 +1,168 @@
+/* The TUN device: opening and writing, for both back ends. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include "base/mem.h"
+#include "os/net_priv.h"
+#include "os/netns.h"
+
+static const char tun_path[] = "/dev/net/tun";
+
+struct tun_job {
+	const struct os_tun_config *config;
+	bool header;
+	struct os_tun *tun;
+	struct buf *error;
+};
+
+static int tun_open_device(const char *name, struct buf *error)
+{
+	int fd = open(tun_path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	int r = -errno;
+
+	if (fd >= 0)
+		return fd;
+	if (r == -ENOENT || r == -ENODEV || r == -ENXIO)
+		buf_printf(error,
+			"TUN %s: there is no %s: load the module (modprobe tun), or give "
+			"the container the device",
+			name, tun_path);
+	else
+		buf_printf(error, "TUN %s: cannot open %s: %s", name, tun_path, strerror(-r));
+	return r;
+}
+
+static void tun_explain(const char *name, int r, struct buf *error)
+{
+	if (r == -EPERM)
+		buf_printf(error,
+			"TUN %s: not allowed: CAP_NET_ADMIN is needed in this network "
+			"namespace; start as root or give the program that capability",
+			name);
+	else if (r == -EBUSY)
+		buf_printf(error,
+			"TUN %s: the name is in use by another program (another weftd?): "
+			"stop it, or set tun.name to another name",
+			name);
+	else if (r == -EINVAL)
+		buf_printf(error,
+			"TUN %s: an interface of that name exists and is no TUN, or the "
+			"name is not allowed: set tun.name to another name",
+			name);
+	else
+		buf_printf(error, "TUN %s: %s", name, strerror(-r));
+}
+
+/* The device's index; sets its queue length. */
+static int tun_set_up(struct os_tun *t, const char *name)
+{
+	struct ifreq ifr = {0};
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int r = 0;
+
+	if (s < 0)
+		return -errno;
+	strncpy(ifr.ifr_name, name, IFNAMSIZ - 1);
+	if (ioctl(s, SIOCGIFINDEX, &ifr) < 0)
+		r = -errno;
+	else
+		t->ifindex = (uint32_t)ifr.ifr_ifindex;
+	ifr.ifr_qlen = t->header ? OS_TUN_QUEUE : OS_TUN_QUEUE_PLAIN;
+	if (r == 0 && ioctl(s, SIOCSIFTXQLEN, &ifr) < 0)
+		r = -errno;
+	close(s);
+	return r;
+}
+
+static int tun_job(void *ctx)
+{
+	struct tun_job *job = ctx;
+	const struct os_tun_config *c = job->config;
+	struct os_tun *t = w_calloc(1, sizeof(*t));
+	struct ifreq ifr = {0};
+	int r;
+
+	if (!t)
+		return -ENOMEM;
+	t->writev = c->writev;
+	t->writev_ctx = c->writev_ctx;
+	t->header = job->header;
+	t->fd = tun_open_device(c->name, job->error);
+	if (t->fd < 0) {
+		r = t->fd;
+		goto err_free;
+	}
+	strncpy(ifr.ifr_name, c->name, IFNAMSIZ - 1);
+	ifr.ifr_flags = (short)(IFF_TUN | IFF_NO_PI | (job->header ? IFF_VNET_HDR : 0));
+	r = ioctl(t->fd, TUNSETIFF, &ifr) < 0 ? -errno : 0;
+	if (r == 0)
+		r = tun_set_up(t, c->name);
+	if (r < 0) {
+		tun_explain(c->name, r, job->error);
+		goto err_close;
+	}
+	job->tun = t;
+	return 0;
+
+err_close:
+	close(t->fd);
+err_free:
+	w_free(t);
+	return r;
+}
+
+int os_tun_attach(const struct os_tun_config *c, bool header, struct os_tun **ret,
+	struct buf *error)
+{
+	struct tun_job job = {.config = c, .header = header, .error = error};
+	int r;
+
+	if (strlen(c->name) >= IFNAMSIZ || c->name[0] == 0 || strchr(c->name, '%') ||
+		strchr(c->name, '/')) {
+		buf_printf(error,
+			"TUN %s: not a name for an interface: at most %d characters, "
+			"none of them / or %%",
+			c->name, IFNAMSIZ - 1);
+		return -EINVAL;
+	}
+	r = os_netns_run(c->netns, tun_job, &job, error);
+	if (r == 0)
+		*ret = job.tun;
+	return r;
+}
+
+void os_tun_close(struct os_tun *t)
+{
+	if (!t)
+		return;
+	close(t->fd);
+	w_free(t);
+}
+
+int os_tun_write_pieces(struct os_tun *t, const struct tun_tx *frame, void *head, size_t head_len)
+{
+	struct iovec iov[TUN_IOV_MAX + 1];
+	int n = 0;
+	ssize_t r;
+
+	if (frame->iov_count > TUN_IOV_MAX)
+		return -EINVAL;
+	if (head_len)
+		iov[n++] = (struct iovec){.iov_base = head, .iov_len = head_len};
+	for (unsigned int i = 0; i < frame->iov_count; i++) {
+		/* writev() reads only; its struct has no const. */
+		iov[n].iov_base = (void *)(uintptr_t)frame->iov[i].p;
+		iov[n++].iov_len = frame->iov[i].n;
+	}
+	do {
+		r = t->writev ? t->writev(t->writev_ctx, t->fd, iov, n) : writev(t->fd, iov, n);
+	} while (r < 0 && errno == EINTR);
+	if (r >= 0)
+		return 0;
+	return errno == ENOBUFS || errno == ENOMEM ? -EAGAIN : -errno;
+}
