@@ -19,8 +19,8 @@
 
 enum {
 	PLANE_SLOTS = 65536,     /* links at most, by slot number */
-	PLANE_UDP_OUT_MAX = 128, /* sends a round */
-	PLANE_TUN_OUT_MAX = 256, /* TUN frames a round */
+	PLANE_UDP_OUT_MAX = 512, /* sends a round */
+	PLANE_TUN_OUT_MAX = 512, /* TUN frames a round */
 };
 
 /* Mutable facts of one link, made and freed by the control side, written by the plane thread
@@ -166,7 +166,7 @@ struct plane_counters {
 	uint64_t drops[DROP_COUNT];
 	uint64_t tun_rx_frames, tun_rx_packets, tun_tx_frames, tun_tx_packets;
 	uint64_t udp_rx_buffers, udp_rx_datagrams, udp_tx_sends, udp_tx_datagrams;
-	uint64_t transit_packets, icmp_sent;
+	uint64_t transit_packets, icmp_sent, punted, echo_answered, keepalives;
 };
 
 /* May be called by any thread (relaxed reads). */

@@ -13,7 +13,7 @@ struct tunnel_sa {
 	uint16_t headroom;  /* bytes that seal writes in front of a packet */
 	uint16_t tailroom;  /* bytes at most behind it */
 	bool inbound;
-	bool soft_reported; /* plane: the soft limit was told */
+	bool soft_reported, hard_reported; /* plane: the limit was told */
 	/* counters, written by the plane thread, read by any (relaxed) */
 	uint64_t packets, bytes;
 	uint64_t highest;   /* inbound: highest sequence number accepted; outbound: last used */

@@ -1,0 +1,177 @@
+/* From the sockets: IKE behind its marker and keepalives are told from tunnel datagrams (RFC 3948
+ * 2.2, 2.3), those are opened in batches and accepted in order, and what was inside is looked at:
+ * who may say that, and where may it go. */
+#include "plane/plane_priv.h"
+
+enum { KEEPALIVE = 0xff };
+
+/* Tells the control side that a link's peer seems to have moved: once for an address, or each
+ * second while it goes on. */
+static void report_remote(struct plane *p, const struct plane_link *link, const struct udp_rx *b,
+	wtime now)
+{
+	struct plane_slot *slot = &p->slot[link->slot];
+	uint32_t hash = 2166136261U ^ b->remote.port ^ (uint32_t)b->socket << 16;
+	struct plane_up up = {
+		.type = PLANE_UP_REMOTE,
+		.slot = link->slot,
+		.socket = b->socket,
+		.remote = b->remote,
+		.local = b->local,
+		.time = b->time,
+	};
+
+	for (size_t i = 0; i < sizeof(b->remote.ip.b); i++)
+		hash = (hash ^ b->remote.ip.b[i]) * 16777619U;
+	for (size_t i = 0; i < sizeof(b->local.ip.b); i++)
+		hash = (hash ^ b->local.ip.b[i]) * 16777619U;
+	if (slot->remote_hash == hash && now.us - slot->remote_told_us < REMOTE_REPORT_US)
+		return;
+	if (!p->config.up(p->config.up_ctx, &up)) {
+		pkt_drop(p, DROP_PUNT_FULL, 1);
+		return;
+	}
+	slot->remote_hash = hash;
+	slot->remote_told_us = now.us;
+}
+
+static bool endpoint_moved(const struct plane_link *link, const struct udp_rx *b)
+{
+	if (!endpoint_equal(&link->remote, &b->remote))
+		return true;
+	return link->local.ip.family != IP_NONE && b->local.ip.family != IP_NONE &&
+		!ipaddr_equal(&link->local.ip, &b->local.ip);
+}
+
+/* One authentic inner packet. */
+static void input_inner(struct plane *p, const struct tunnel_open *op, const struct udp_rx *b,
+	wtime now)
+{
+	const struct plane_link *link = plane_link_of(p, op->sa->slot);
+	struct plane_link_state *state = op->sa->slot < PLANE_SLOTS ? p->slot[op->sa->slot].state
+								    : NULL;
+	struct pkt k = {
+		.data = op->text,
+		.len = op->text_len,
+		.segments = 1,
+		.in = link,
+		.now = now,
+		.time = b->time,
+		.outer_tos = b->tos,
+		.next_header = op->next_header,
+	};
+
+	if (state) {
+		plane_count(&state->rx_packets, 1);
+		plane_count(&state->rx_bytes, op->text_len);
+		__atomic_store_n(&state->last_rx_us, now.us, __ATOMIC_RELAXED);
+	}
+	if (!link) {
+		pkt_drop(p, DROP_LINK_DOWN, 1);
+		return;
+	}
+	if (op->seq == op->sa->highest && endpoint_moved(link, b))
+		report_remote(p, link, b, now);
+	plane_walk(p, &k, STAGE_LINK_PARSE);
+}
+
+static void open_flush(struct plane *p, uint32_t n, wtime now)
+{
+	if (n == 0)
+		return;
+	p->config.ops->open_batch(p->open, n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct tunnel_open *op = &p->open[i];
+		enum drop_reason r = op->sa ? p->config.ops->accept(op) : op->drop;
+
+		if (r != DROP_NONE)
+			pkt_drop(p, r, 1);
+		else
+			input_inner(p, op, p->open_from[i], now);
+	}
+}
+
+/* One datagram; true when it became operation number n. */
+static bool input_datagram(struct plane *p, const struct udp_rx *b, uint8_t *data, uint32_t len,
+	uint32_t n, wtime now)
+{
+	struct cur c = cur_of(data, len);
+	uint32_t marker;
+
+	if (len == 1 && data[0] == KEEPALIVE) {
+		plane_count(&p->counters.keepalives, 1);
+		return false;
+	}
+	marker = cur_u32(&c);
+	if (c.bad) {
+		pkt_drop(p, DROP_RUNT, 1);
+		return false;
+	}
+	if (marker == 0) {
+		punt_ike(p, b, cur_rest(&c), now);
+		return false;
+	}
+	p->open[n] = (struct tunnel_open){.data = data, .len = len, .drop = DROP_NONE};
+	p->open_from[n] = b;
+	p->config.ops->demux(p->config.table, &p->open[n]);
+	return true;
+}
+
+void plane_input_udp(struct plane *p, struct udp_rx *buffer, size_t n, wtime now)
+{
+	uint32_t waiting = 0;
+
+	p->pair.valid = false;
+	for (size_t i = 0; i < n; i++) {
+		struct udp_rx *b = &buffer[i];
+		uint32_t size = b->seg_size ? b->seg_size : b->len, at = 0;
+
+		plane_count(&p->counters.udp_rx_buffers, 1);
+		do {
+			uint32_t len = b->len - at < size ? b->len - at : size;
+
+			plane_count(&p->counters.udp_rx_datagrams, 1);
+			if (b->truncated)
+				pkt_drop(p, DROP_TRUNCATED, 1);
+			else if (input_datagram(p, b, b->data + at, len, waiting, now))
+				waiting++;
+			if (waiting == OPEN_BATCH) {
+				open_flush(p, waiting, now);
+				waiting = 0;
+			}
+			at += len;
+		} while (at < b->len);
+	}
+	open_flush(p, waiting, now);
+}
+
+enum plane_edge stage_link_parse(struct plane *p, struct pkt *k)
+{
+	enum drop_reason r = pkt_parse(k);
+
+	if (r != DROP_NONE)
+		return edge_drop(k, r);
+	if (k->next_header != (k->version == IP4 ? NEXT_IP4 : NEXT_IP6))
+		return edge_drop(k, DROP_BAD_IP);
+	k->pair = pair_look(p, k);
+	return EDGE_NEXT;
+}
+
+/* What a peer may not say, and what is between the two ends of the link alone. */
+enum plane_edge stage_link_guard(struct plane *p, struct pkt *k)
+{
+	unsigned int f = k->pair->flags;
+
+	(void)p;
+	if (f & (PAIR_SRC_MARTIAN | PAIR_DST_MARTIAN))
+		return edge_drop(k, DROP_MARTIAN);
+	if (f & PAIR_SRC_LINK_LOCAL && f & PAIR_DST_LINK_LOCAL)
+		return EDGE_ASIDE;
+	if (f & (PAIR_SRC_LINK_LOCAL | PAIR_DST_LINK_LOCAL))
+		return edge_drop(k, DROP_LINK_LOCAL);
+	if (f & PAIR_DST_MULTICAST)
+		return edge_drop(k, DROP_MULTICAST);
+	if (f & PAIR_SRC_OWN)
+		return edge_drop(k, DROP_OWN_SOURCE);
+	return EDGE_NEXT;
+}

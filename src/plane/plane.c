@@ -1,0 +1,145 @@
+/* The spine of the data path: the table of stages and edges, rounds, and the control side's
+ * messages. */
+#include "plane/plane_priv.h"
+
+#include <string.h>
+
+static plane_stage_fn *const stages[STAGE_COUNT] = {
+	[STAGE_TUN_PARSE] = stage_tun_parse,
+	[STAGE_TUN_GUARD] = stage_tun_guard,
+	[STAGE_TUN_ROUTE] = stage_route,
+	[STAGE_LINK_PARSE] = stage_link_parse,
+	[STAGE_LINK_GUARD] = stage_link_guard,
+	[STAGE_LINK_ROUTE] = stage_route,
+	[STAGE_LINK_LOCAL] = stage_link_local,
+	[STAGE_TRANSIT] = stage_transit,
+	[STAGE_FIT] = stage_fit,
+	[STAGE_FRAGMENT] = stage_fragment,
+	[STAGE_SEND] = stage_send,
+	[STAGE_DELIVER] = stage_deliver,
+	[STAGE_ICMP] = stage_icmp,
+	[STAGE_DROP] = stage_drop,
+};
+
+#define DROPS .next[EDGE_DROP] = STAGE_DROP, .next[EDGE_ICMP] = STAGE_ICMP
+
+/* Where each edge of each stage leads; an edge that is not named ends the walk. */
+static const struct {
+	uint8_t next[EDGE_COUNT];
+} edges[STAGE_COUNT] = {
+	[STAGE_TUN_PARSE] = {DROPS, .next[EDGE_NEXT] = STAGE_TUN_GUARD},
+	[STAGE_TUN_GUARD] = {DROPS, .next[EDGE_NEXT] = STAGE_TUN_ROUTE},
+	[STAGE_TUN_ROUTE] = {DROPS, .next[EDGE_NEXT] = STAGE_FIT},
+	[STAGE_LINK_PARSE] = {DROPS, .next[EDGE_NEXT] = STAGE_LINK_GUARD},
+	[STAGE_LINK_GUARD] = {DROPS, .next[EDGE_NEXT] = STAGE_LINK_ROUTE,
+		.next[EDGE_ASIDE] = STAGE_LINK_LOCAL},
+	[STAGE_LINK_ROUTE] = {DROPS, .next[EDGE_NEXT] = STAGE_TRANSIT,
+		.next[EDGE_LOCAL] = STAGE_DELIVER},
+	[STAGE_LINK_LOCAL] = {DROPS},
+	[STAGE_TRANSIT] = {DROPS, .next[EDGE_NEXT] = STAGE_FIT},
+	[STAGE_FIT] = {DROPS, .next[EDGE_NEXT] = STAGE_SEND, .next[EDGE_ASIDE] = STAGE_FRAGMENT},
+	[STAGE_FRAGMENT] = {DROPS},
+	[STAGE_SEND] = {DROPS},
+	[STAGE_DELIVER] = {DROPS},
+	[STAGE_ICMP] = {DROPS},
+};
+
+void plane_walk(struct plane *p, struct pkt *k, enum plane_stage stage)
+{
+	do {
+		enum plane_edge edge = stages[stage](p, k);
+
+		stage = (enum plane_stage)edges[stage].next[edge];
+	} while (stage != STAGE_END);
+}
+
+enum plane_edge stage_drop(struct plane *p, struct pkt *k)
+{
+	pkt_drop(p, k->drop, k->segments);
+	return EDGE_DONE;
+}
+
+const struct plane_link *plane_link_of(const struct plane *p, uint32_t slot)
+{
+	const struct plane_snapshot *s = p->snapshot;
+
+	return s && slot < s->link_count && slot < PLANE_SLOTS ? s->link[slot] : NULL;
+}
+
+size_t plane_memory(const struct plane_config *c)
+{
+	(void)c;
+	return sizeof(struct plane);
+}
+
+static struct bucket bucket_of(uint32_t rate, uint32_t burst)
+{
+	return (struct bucket){.rate = rate, .burst = burst, .level = (int64_t)burst * 1000000};
+}
+
+struct plane *plane_init(const struct plane_config *c, void *memory)
+{
+	struct plane *p = memory;
+	uint32_t ike = c->unknown_ike_rate ? c->unknown_ike_rate : IKE_RATE;
+
+	memset(p, 0, sizeof(*p));
+	p->config = *c;
+	p->ike = bucket_of(ike, ike);
+	p->icmp = bucket_of(ICMP_RATE, ICMP_BURST);
+	p->segments_max = c->segments_max > TX_SEGMENTS_MAX ? TX_SEGMENTS_MAX : c->segments_max;
+	if (p->segments_max == 0)
+		p->segments_max = 1;
+	tx_reset(p);
+	return p;
+}
+
+/* ---- rounds ---- */
+
+bool plane_full(const struct plane *p)
+{
+	return p->batch_count - p->urgent_count + TX_SPARE > PLANE_UDP_OUT_MAX - TX_URGENT_SENDS ||
+		p->buffer_count + TX_BUFFERS_SPARE > TX_BUFFERS ||
+		p->tun_out_count + TX_SPARE > PLANE_TUN_OUT_MAX;
+}
+
+void plane_flush(struct plane *p, wtime now)
+{
+	tx_flush(p, now);
+}
+
+const struct udp_tx *plane_udp_out(const struct plane *p, size_t *ret_n)
+{
+	*ret_n = p->udp_out_count;
+	return p->udp_out;
+}
+
+const struct tun_tx *plane_tun_out(const struct plane *p, size_t *ret_n)
+{
+	*ret_n = p->tun_out_count;
+	return p->tun_out;
+}
+
+void plane_round_done(struct plane *p)
+{
+	tx_reset(p);
+	p->tun_out_count = 0;
+	p->icmp_count = 0;
+}
+
+/* ---- counters ---- */
+
+void plane_count_drop(struct plane *p, enum drop_reason r, uint64_t n)
+{
+	if (r >= 0 && r < DROP_COUNT)
+		pkt_drop(p, r, n);
+}
+
+void plane_counters(const struct plane *p, struct plane_counters *ret)
+{
+	const uint64_t *from = (const uint64_t *)&p->counters;
+	uint64_t *to = (uint64_t *)ret;
+
+	_Static_assert(sizeof(struct plane_counters) % sizeof(uint64_t) == 0, "counters only");
+	for (size_t i = 0; i < sizeof(*ret) / sizeof(uint64_t); i++)
+		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+}

@@ -1,0 +1,248 @@
+/* Inside the plane: what its stages share. A packet (struct pkt) walks from stage to stage; what a
+ * stage decides is an edge, and one table (plane.c) says where each edge leads. */
+#pragma once
+#include "plane/plane.h"
+
+enum {
+	TX_SEND_BYTES = 65507,   /* UDP payload of one send: 65535 - 20 - 8 */
+	TX_BUFFER_BYTES = 66048, /* a buffer: the above, to whole cache lines, and slack */
+	TX_BUFFERS = 128,        /* the first is the control side's */
+	TX_BUFFERS_SPARE = 4,    /* plane_full() below that */
+	TX_SEGMENTS_MAX = 128,   /* UDP_MAX_SEGMENTS of new kernels */
+	TX_URGENT_SENDS = 64,    /* of PLANE_UDP_OUT_MAX, kept for the control side */
+	TX_SPARE = 64,           /* sends and frames that one input may need */
+	OPEN_BATCH = 64,
+	ICMP_BUFFERS = 64, /* ICMP errors to the TUN, a round */
+	ICMP_BYTES = 1280,
+	ICMP_RATE = 1000, /* a second (RFC 4443 2.4 f) */
+	ICMP_BURST = 100,
+	IKE_RATE = 2000,
+	IKE_HEADER = 28, /* RFC 7296 3.1 */
+	IKE_MARKER = 4,  /* RFC 3948 2.2 */
+	BABEL_PORT = 6696,
+	IP4_HEADER = 20,
+	IP6_HEADER = 40,
+	IP6_MIN_MTU = 1280, /* RFC 8200 section 5 */
+	REMOTE_REPORT_US = 1000000,
+};
+
+enum { PROTO_ICMP4 = 1, PROTO_TCP = 6, PROTO_UDP = 17, PROTO_ICMP6 = 58 };
+enum { NEXT_IP4 = 4, NEXT_IP6 = 41 };
+
+/* Facts of an address pair that hold for a whole input call. */
+enum pair_flag {
+	PAIR_SRC_MARTIAN = 1 << 0,
+	PAIR_DST_MARTIAN = 1 << 1,
+	PAIR_SRC_LINK_LOCAL = 1 << 2,
+	PAIR_DST_LINK_LOCAL = 1 << 3, /* unicast, or multicast of link scope */
+	PAIR_DST_MULTICAST = 1 << 4,
+	PAIR_SRC_OWN = 1 << 5,
+	PAIR_DST_ENDPOINT = 1 << 6, /* some tunnel endpoint has this address */
+};
+
+struct pair {
+	struct ipaddr src, dst;
+	unsigned int flags;
+	bool valid;
+	bool routed; /* a route was found */
+	enum plane_next_hop_type type;
+	const struct plane_link *link; /* PLANE_LINK: NULL when it is gone */
+};
+
+/* The ICMP error that a stage asks for. */
+enum plane_icmp {
+	ICMP_NOTHING,
+	ICMP_NO_ROUTE,
+	ICMP_PROHIBITED,
+	ICMP_TOO_BIG,
+	ICMP_HOP_LIMIT,
+};
+
+struct pkt {
+	uint8_t *data; /* the inner packet, changed in place */
+	uint32_t len;
+	struct gso gso;
+	uint32_t segments;           /* packets that it stands for */
+	const struct plane_link *in; /* where it came from, NULL: the TUN */
+	const struct pair *pair;     /* addresses and route */
+	enum drop_reason drop;       /* why, on EDGE_DROP and EDGE_ICMP */
+	enum plane_icmp icmp;        /* what to say, on EDGE_ICMP */
+	uint32_t icmp_mtu;
+	wtime time; /* when it was read from its socket */
+	wtime now;
+	uint8_t outer_tos, next_header; /* from a link: as its datagram had them */
+	bool transit;
+	/* facts of the header, set by pkt_parse() */
+	uint8_t version, tos, hop_limit;
+	uint8_t proto;      /* of the transport, behind IPv6 extension headers */
+	bool df;            /* IPv4: may not be fragmented */
+	bool fragment;      /* any fragment */
+	bool later;         /* not the first: no transport header */
+	uint32_t transport; /* offset */
+};
+
+enum plane_edge {
+	EDGE_NEXT,
+	EDGE_DROP,
+	EDGE_ICMP,  /* an error to the source, then a drop */
+	EDGE_LOCAL, /* for this host */
+	EDGE_ASIDE, /* the stage's side exit: the control side, or fragmenting */
+	EDGE_DONE,
+	EDGE_COUNT,
+};
+
+enum plane_stage {
+	STAGE_END, /* no stage */
+	STAGE_TUN_PARSE,
+	STAGE_TUN_GUARD,
+	STAGE_TUN_ROUTE,
+	STAGE_LINK_PARSE,
+	STAGE_LINK_GUARD,
+	STAGE_LINK_ROUTE,
+	STAGE_LINK_LOCAL,
+	STAGE_TRANSIT,
+	STAGE_FIT,
+	STAGE_FRAGMENT,
+	STAGE_SEND,
+	STAGE_DELIVER,
+	STAGE_ICMP,
+	STAGE_DROP,
+	STAGE_COUNT,
+};
+
+typedef enum plane_edge plane_stage_fn(struct plane *p, struct pkt *k);
+
+struct bucket {
+	int64_t level; /* millionths of a token */
+	int64_t last_us;
+	uint32_t rate, burst;
+};
+
+/* Datagrams for one link, of one size but for the last, in one piece of a buffer. */
+struct tx_batch {
+	uint8_t *base;
+	struct tunnel_sa *sa;
+	uint32_t slot, buffer;
+	uint32_t start;  /* of base in its buffer */
+	uint32_t stride; /* sealed bytes of all but the last */
+	uint32_t inner;  /* inner bytes of all but the last */
+	uint32_t last;   /* inner bytes of the last */
+	uint32_t used;   /* bytes */
+	uint32_t room;   /* bytes at most */
+	uint16_t count;
+	uint8_t tos, next_header;
+	bool urgent;
+	struct udp_tx out; /* valid once sealed */
+};
+
+/* What a packet to send asks of its link. */
+struct tx_ask {
+	const struct plane_link *link;
+	uint32_t len;  /* inner packet */
+	uint32_t more; /* further packets of that length that are sure to follow */
+	uint8_t tos;   /* of the inner packet */
+	uint8_t next_header;
+	bool urgent;
+	wtime now;
+};
+
+struct plane_slot {
+	struct plane_link_state *state;
+	uint16_t open;        /* index + 1 of the open batch, 0: none */
+	uint16_t buffer;      /* index of the buffer that it filled last, 0: none */
+	uint32_t remote_hash; /* of the last address told with PLANE_UP_REMOTE */
+	int64_t remote_told_us;
+};
+
+struct plane {
+	struct plane_config config;
+	const struct plane_snapshot *snapshot;
+	struct plane_counters counters;
+	struct pair pair; /* the one-entry route cache */
+	struct bucket ike, icmp;
+	uint16_t segments_max;
+
+	uint32_t batch_count, urgent_count, buffer_count, icmp_count;
+	uint32_t udp_out_count, tun_out_count;
+	struct tx_batch batch[PLANE_UDP_OUT_MAX];
+	uint32_t buffer_used[TX_BUFFERS];
+	struct tunnel_seal seal[TX_SEGMENTS_MAX];
+	struct tunnel_open open[OPEN_BATCH];
+	const struct udp_rx *open_from[OPEN_BATCH];
+	struct udp_tx udp_out[PLANE_UDP_OUT_MAX];
+	struct tun_tx tun_out[PLANE_TUN_OUT_MAX];
+	uint8_t icmp_buffer[ICMP_BUFFERS][ICMP_BYTES];
+	uint8_t scratch[TX_BUFFER_BYTES];
+	struct plane_slot slot[PLANE_SLOTS];
+	uint8_t buffer[TX_BUFFERS][TX_BUFFER_BYTES] __attribute__((aligned(64)));
+};
+
+/* Adds to a number that other threads read. */
+static inline void plane_count(uint64_t *c, uint64_t n)
+{
+	__atomic_store_n(c, *c + n, __ATOMIC_RELAXED);
+}
+
+static inline void pkt_drop(struct plane *p, enum drop_reason r, uint64_t n)
+{
+	plane_count(&p->counters.drops[r], n);
+}
+
+/* Leaves a stage by the drop edge. */
+static inline enum plane_edge edge_drop(struct pkt *k, enum drop_reason r)
+{
+	k->drop = r;
+	return EDGE_DROP;
+}
+
+static inline enum plane_edge edge_icmp(struct pkt *k, enum drop_reason r, enum plane_icmp icmp)
+{
+	k->drop = r;
+	k->icmp = icmp;
+	return EDGE_ICMP;
+}
+
+/* plane.c: walks a packet from a stage to its end. */
+void plane_walk(struct plane *p, struct pkt *k, enum plane_stage stage);
+/* The snapshot's link of a slot, or NULL. */
+const struct plane_link *plane_link_of(const struct plane *p, uint32_t slot);
+
+/* pkt.c: reads the header facts; DROP_NONE, or BAD_IP. k->len is cut to the header's length unless
+ * the packet is a superpacket. */
+enum drop_reason pkt_parse(struct pkt *k);
+/* The destination port of an UDP packet, 0 when there is none to see. */
+uint16_t pkt_udp_port(const struct pkt *k);
+
+/* pair.c: looks at the addresses of a parsed packet and finds its route (cached). */
+const struct pair *pair_look(struct plane *p, const struct pkt *k);
+/* Finds the route of a pair whose addresses are set. */
+void pair_route(struct plane *p, struct pair *x);
+/* True when address and port are a tunnel endpoint. */
+bool pair_is_endpoint(const struct plane_snapshot *s, const struct ipaddr *ip, uint16_t port);
+
+/* bucket.c: takes one token when there is one. */
+bool bucket_take(struct bucket *b, wtime now);
+
+/* tx.c: room for one more inner packet toward a link: where to write it, or NULL and why not. */
+uint8_t *tx_room(struct plane *p, const struct tx_ask *ask, enum drop_reason *ret_drop);
+/* Seals the packet that an urgent tx_room() was for; to be called once it is written. */
+void tx_seal_urgent(struct plane *p, wtime now);
+/* Seals the open batch of a slot, when there is one. */
+void tx_close(struct plane *p, struct plane_slot *slot, wtime now);
+/* Seals all that is open and lists the sends. */
+void tx_flush(struct plane *p, wtime now);
+void tx_reset(struct plane *p);
+
+/* punt.c: an IKE message (behind its marker), and an inner packet for the control side. */
+void punt_ike(struct plane *p, const struct udp_rx *b, struct view data, wtime now);
+void punt_link(struct plane *p, const struct pkt *k);
+
+/* The stages. */
+plane_stage_fn stage_tun_parse, stage_tun_guard;     /* ingress.c */
+plane_stage_fn stage_link_parse, stage_link_guard;   /* egress.c */
+plane_stage_fn stage_route;                          /* pair.c */
+plane_stage_fn stage_link_local, stage_deliver;      /* local.c */
+plane_stage_fn stage_transit, stage_fit, stage_send; /* forward.c */
+plane_stage_fn stage_fragment;                       /* fragment.c */
+plane_stage_fn stage_drop;                           /* plane.c */
+plane_stage_fn stage_icmp;                           /* icmp.c */

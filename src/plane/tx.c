@@ -1,0 +1,259 @@
+/* Toward the links: packets are written straight into the buffer they are sent from, at the
+ * distance of their sealed size, so that a whole batch is one UDP_SEGMENT send. Batches are sealed
+ * when they close; a link has one open batch at a time, so its packets keep their order. */
+#include "plane/plane_priv.h"
+
+#include <string.h>
+
+/* Tells once that an SA runs out; a full ring is told again by the next batch. */
+static void report_limit(struct plane *p, struct tunnel_sa *sa, enum tunnel_limit limit)
+{
+	struct plane_up up = {.slot = sa->slot, .child = sa->child};
+	bool *told = limit == TUNNEL_HARD ? &sa->hard_reported : &sa->soft_reported;
+
+	up.type = limit == TUNNEL_HARD ? PLANE_UP_HARD_LIMIT : PLANE_UP_SOFT_LIMIT;
+	if (*told)
+		return;
+	if (p->config.up(p->config.up_ctx, &up))
+		*told = true;
+	else
+		pkt_drop(p, DROP_PUNT_FULL, 1);
+}
+
+/* Counts a sealed batch's packets against its link and SA. */
+static void count_sent(struct plane *p, const struct tx_batch *b, uint32_t n, wtime now)
+{
+	struct plane_link_state *state = p->slot[b->slot].state;
+	uint64_t bytes = (uint64_t)(n - 1) * b->inner + (n == b->count ? b->last : b->inner);
+
+	plane_count(&p->counters.udp_tx_sends, 1);
+	plane_count(&p->counters.udp_tx_datagrams, n);
+	plane_count(&b->sa->bytes, bytes);
+	if (!state)
+		return;
+	plane_count(&state->tx_packets, n);
+	plane_count(&state->tx_bytes, bytes);
+	__atomic_store_n(&state->last_tx_us, now.us, __ATOMIC_RELAXED);
+}
+
+/* Lists the datagrams of a batch for seal_batch(). */
+static void list_seals(struct plane *p, const struct tx_batch *b, uint64_t seq)
+{
+	for (uint32_t i = 0; i < b->count; i++)
+		p->seal[i] = (struct tunnel_seal){
+			.sa = b->sa,
+			.seq = seq + i,
+			.text = b->base + (size_t)i * b->stride + b->sa->headroom,
+			.len = i + 1 == b->count ? b->last : b->inner,
+			.next_header = b->next_header,
+		};
+}
+
+/* How many datagrams from the first on came out as they must to go out in one send. */
+static uint32_t whole_prefix(const struct plane *p, const struct tx_batch *b, uint32_t *ret_len)
+{
+	uint32_t n = 0, len = 0;
+
+	while (n < b->count && p->seal[n].sealed != 0) {
+		len += p->seal[n].sealed;
+		if (p->seal[n++].sealed != b->stride)
+			break;
+	}
+	*ret_len = len;
+	return n;
+}
+
+static void batch_seal(struct plane *p, struct tx_batch *b, wtime now)
+{
+	enum tunnel_limit limit;
+	uint32_t n, len;
+	uint64_t seq;
+
+	/* What is behind it in the buffer is free for the next batch, from a cache line on. */
+	p->buffer_used[b->buffer] = b->start + ((b->used + 63) & ~UINT32_C(63));
+	limit = p->config.ops->reserve(b->sa, b->count, &seq);
+	if (limit != TUNNEL_OK)
+		report_limit(p, b->sa, limit);
+	if (limit == TUNNEL_HARD) {
+		pkt_drop(p, DROP_HARD_LIMIT, b->count);
+		b->out.segments = 0;
+		return;
+	}
+	list_seals(p, b, seq);
+	p->config.ops->seal_batch(p->seal, b->count);
+	n = whole_prefix(p, b, &len);
+	if (n < b->count)
+		pkt_drop(p, DROP_TX_ERROR, b->count - n);
+	b->out.data = b->base;
+	b->out.len = len;
+	b->out.seg_size = n > 1 ? b->stride : 0;
+	b->out.segments = (uint16_t)n;
+	if (n > 0)
+		count_sent(p, b, n, now);
+}
+
+void tx_close(struct plane *p, struct plane_slot *slot, wtime now)
+{
+	if (slot->open == 0)
+		return;
+	batch_seal(p, &p->batch[slot->open - 1], now);
+	slot->open = 0;
+}
+
+/* RFC 6040 4.1, normal mode: the outer ECN field is the inner's. */
+static uint8_t outer_tos(const struct plane *p, uint8_t inner)
+{
+	return p->snapshot->copy_dscp ? inner : inner & 3;
+}
+
+/* Appends to a batch; NULL when the packet does not belong into it or there is no room. */
+static uint8_t *batch_append(struct plane *p, struct tx_batch *b, const struct tx_ask *ask)
+{
+	uint32_t at = (uint32_t)b->count * b->stride, sealed;
+
+	if (b->last != b->inner || ask->len > b->inner || b->count >= p->segments_max ||
+		b->out.tos != outer_tos(p, ask->tos) || b->next_header != ask->next_header)
+		return NULL;
+	sealed = ask->len == b->inner ? b->stride : p->config.ops->sealed_len(b->sa, ask->len);
+	if (at + sealed > b->room)
+		return NULL;
+	b->count++;
+	b->last = ask->len;
+	b->used = at + sealed;
+	return b->base + at + b->sa->headroom;
+}
+
+/* The used bytes were rounded up, and may be a little more than there are. */
+static uint32_t buffer_left(const struct plane *p, uint32_t i)
+{
+	return p->buffer_used[i] < TX_BUFFER_BYTES ? TX_BUFFER_BYTES - p->buffer_used[i] : 0;
+}
+
+/* A piece of a buffer for a new batch: what is left of the link's last one when that is enough for
+ * all that is known to follow, else a fresh one, else what is left. -1: there is none. */
+static int buffer_pick(struct plane *p, const struct plane_slot *slot, const struct tx_ask *ask,
+	uint32_t sealed)
+{
+	uint64_t want = (uint64_t)sealed * (ask->more + 1);
+	uint32_t left = slot->buffer ? buffer_left(p, slot->buffer) : 0;
+
+	if (ask->urgent)
+		return buffer_left(p, 0) >= sealed ? 0 : -1;
+	if (want > TX_SEND_BYTES)
+		want = TX_SEND_BYTES / sealed * sealed;
+	if (left >= want)
+		return slot->buffer;
+	if (p->buffer_count < TX_BUFFERS)
+		return (int)p->buffer_count++;
+	return left >= sealed ? slot->buffer : -1;
+}
+
+static struct tx_batch *batch_open(struct plane *p, const struct tx_ask *ask,
+	struct plane_slot *slot, struct tunnel_sa *sa)
+{
+	uint32_t sealed = p->config.ops->sealed_len(sa, ask->len), left;
+	struct tx_batch *b;
+	int buffer;
+
+	if (sealed == 0 || sealed > TX_SEND_BYTES)
+		return NULL;
+	if (p->batch_count >= PLANE_UDP_OUT_MAX ||
+		(!ask->urgent &&
+			p->batch_count - p->urgent_count >= PLANE_UDP_OUT_MAX - TX_URGENT_SENDS))
+		return NULL;
+	buffer = buffer_pick(p, slot, ask, sealed);
+	if (buffer < 0)
+		return NULL;
+	left = buffer_left(p, (uint32_t)buffer);
+	b = &p->batch[p->batch_count++];
+	*b = (struct tx_batch){
+		.base = p->buffer[buffer] + p->buffer_used[buffer],
+		.buffer = (uint32_t)buffer,
+		.start = p->buffer_used[buffer],
+		.sa = sa,
+		.slot = ask->link->slot,
+		.stride = sealed,
+		.inner = ask->len,
+		.last = ask->len,
+		.used = sealed,
+		.room = left < TX_SEND_BYTES ? left : TX_SEND_BYTES,
+		.count = 1,
+		.next_header = ask->next_header,
+		.urgent = ask->urgent,
+		.out = {.tos = outer_tos(p, ask->tos),
+			.socket = ask->link->socket,
+			.link = ask->link->slot,
+			.remote = ask->link->remote,
+			.local = ask->link->local},
+	};
+	if (ask->urgent)
+		p->urgent_count++;
+	else
+		slot->buffer = (uint16_t)buffer;
+	return b;
+}
+
+uint8_t *tx_room(struct plane *p, const struct tx_ask *ask, enum drop_reason *ret_drop)
+{
+	struct plane_slot *slot = &p->slot[ask->link->slot];
+	struct tunnel_sa *sa = slot->state ? slot->state->outbound : NULL;
+	struct tx_batch *b = NULL;
+	uint8_t *text;
+
+	if (slot->open && !ask->urgent) {
+		b = &p->batch[slot->open - 1];
+		text = batch_append(p, b, ask);
+		if (text)
+			return text;
+		tx_close(p, slot, ask->now);
+	}
+	if (!sa) {
+		*ret_drop = DROP_NO_SA;
+		return NULL;
+	}
+	b = batch_open(p, ask, slot, sa);
+	if (!b) {
+		*ret_drop = DROP_TX_BACKPRESSURE;
+		return NULL;
+	}
+	if (!ask->urgent)
+		slot->open = (uint16_t)(b - p->batch + 1);
+	return b->base + sa->headroom;
+}
+
+void tx_seal_urgent(struct plane *p, wtime now)
+{
+	batch_seal(p, &p->batch[p->batch_count - 1], now);
+}
+
+/* Lists sealed batches of one kind. */
+static void list_sends(struct plane *p, bool urgent)
+{
+	for (uint32_t i = 0; i < p->batch_count; i++)
+		if (p->batch[i].urgent == urgent && p->batch[i].out.segments > 0)
+			p->udp_out[p->udp_out_count++] = p->batch[i].out;
+}
+
+void tx_flush(struct plane *p, wtime now)
+{
+	for (uint32_t i = 0; i < p->batch_count; i++) {
+		struct plane_slot *slot = &p->slot[p->batch[i].slot];
+
+		if (slot->open == i + 1)
+			tx_close(p, slot, now);
+	}
+	p->udp_out_count = 0;
+	list_sends(p, true);
+	list_sends(p, false);
+}
+
+void tx_reset(struct plane *p)
+{
+	for (uint32_t i = 0; i < p->batch_count; i++) {
+		p->slot[p->batch[i].slot].open = 0;
+		p->slot[p->batch[i].slot].buffer = 0;
+	}
+	memset(p->buffer_used, 0, sizeof(p->buffer_used));
+	p->batch_count = p->urgent_count = p->udp_out_count = 0;
+	p->buffer_count = 1;
+}
