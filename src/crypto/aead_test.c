@@ -1,7 +1,7 @@
 /* The suites against published values; every bit is authenticated; batches of mixed contexts. */
 #include "crypto/crypto.h"
 #include "crypto/aead_vectors.h"
-#include "crypto/test_util.h"
+#include "crypto/helpers_test.h"
 
 enum { CASES = sizeof(aead_cases) / sizeof(aead_cases[0]), TEXT = 256, PART = 64 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 #include "crypto/priv.h"
-#include "crypto/test_util.h"
+#include "crypto/helpers_test.h"
 
 enum { SKIPPED = 77, FIELD = 8192, LINE = 16384, WYCHEPROOF_IV = 96, WYCHEPROOF_TAG = 128 };
 

@@ -6,7 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 #include "base/mem.h"
-#include "crypto/test_util.h"
+#include "crypto/helpers_test.h"
 
 static const struct {
 	const char *seed, *public_key, *message, *signature;

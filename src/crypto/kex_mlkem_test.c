@@ -2,7 +2,7 @@
 #include "crypto/crypto.h"
 #include "crypto/kex_mlkem_vectors.h"
 #include "crypto/priv.h"
-#include "crypto/test_util.h"
+#include "crypto/helpers_test.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -79,8 +79,8 @@ static void decapsulation_with_an_expanded_key(void **state)
 		uint8_t dk[DK_MAX], c[KEX_PUBLIC_MAX], secret[32];
 		struct view key = unhex(mlkem_decap_cases[i].dk, dk, sizeof(dk));
 		struct view answer = unhex(mlkem_decap_cases[i].c, c, sizeof(c));
-		EVP_PKEY *pkey =
-			EVP_PKEY_new_raw_private_key_ex(NULL, m.info.name, NULL, key.p, key.n);
+		EVP_PKEY *pkey = EVP_PKEY_new_raw_private_key_ex(NULL, m.info.name, NULL, key.p,
+			key.n);
 
 		assert_non_null(pkey);
 		assert_int_equal(kex_mlkem_decapsulate(&m, pkey, answer, secret), 0);

@@ -1,7 +1,7 @@
 /* Diffie-Hellman against the examples of the RFCs, and what must be refused. */
 #include "crypto/crypto.h"
 #include "crypto/kex_vectors.h"
-#include "crypto/test_util.h"
+#include "crypto/helpers_test.h"
 
 enum { CASES = sizeof(dh_cases) / sizeof(dh_cases[0]) };
 

@@ -1,7 +1,7 @@
 /* HMAC, prf+ and the hashes against RFC 4231, NIST's IKEv2 values and FIPS 180. */
 #include "crypto/crypto.h"
 #include "crypto/prf_vectors.h"
-#include "crypto/test_util.h"
+#include "crypto/helpers_test.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
