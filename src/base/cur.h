@@ -24,6 +24,21 @@ static inline bool view_equal(struct view a, struct view b)
 	return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
+static inline uint16_t get_u16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+static inline uint32_t get_u32(const uint8_t *p)
+{
+	return (uint32_t)get_u16(p) << 16 | get_u16(p + 2);
+}
+
+static inline uint64_t get_u64(const uint8_t *p)
+{
+	return (uint64_t)get_u32(p) << 32 | get_u32(p + 4);
+}
+
 struct cur {
 	const uint8_t *p;
 	size_t n; /* bytes left */
@@ -84,21 +99,21 @@ static inline uint16_t cur_u16(struct cur *c)
 {
 	struct view v = cur_take(c, 2);
 
-	return v.n ? (uint16_t)(v.p[0] << 8 | v.p[1]) : 0;
+	return v.n ? get_u16(v.p) : 0;
 }
 
 static inline uint32_t cur_u32(struct cur *c)
 {
-	uint32_t hi = cur_u16(c);
+	struct view v = cur_take(c, 4);
 
-	return hi << 16 | cur_u16(c);
+	return v.n ? get_u32(v.p) : 0;
 }
 
 static inline uint64_t cur_u64(struct cur *c)
 {
-	uint64_t hi = cur_u32(c);
+	struct view v = cur_take(c, 8);
 
-	return hi << 32 | cur_u32(c);
+	return v.n ? get_u64(v.p) : 0;
 }
 
 /* Copies n bytes out; zeros when fewer are left. */
@@ -175,21 +190,6 @@ static inline void put_u64(uint8_t *p, uint64_t v)
 {
 	put_u32(p, (uint32_t)(v >> 32));
 	put_u32(p + 4, (uint32_t)v);
-}
-
-static inline uint16_t get_u16(const uint8_t *p)
-{
-	return (uint16_t)(p[0] << 8 | p[1]);
-}
-
-static inline uint32_t get_u32(const uint8_t *p)
-{
-	return (uint32_t)get_u16(p) << 16 | get_u16(p + 2);
-}
-
-static inline uint64_t get_u64(const uint8_t *p)
-{
-	return (uint64_t)get_u32(p) << 32 | get_u32(p + 4);
 }
 
 static inline void wcur_u8(struct wcur *w, uint8_t v)
