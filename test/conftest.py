@@ -1,4 +1,6 @@
 """Fixtures that every scenario shares. All of them need root."""
+import os
+
 import pytest
 
 from lab import Lab
@@ -18,5 +20,7 @@ def pytest_runtest_makereport(item, call):
 @pytest.fixture
 def lab():
     """A Lab whose namespaces, daemons and files are gone when the test ends, whatever happened."""
+    if os.geteuid() != 0:
+        pytest.fail("a scenario makes network namespaces: run it as root", pytrace=False)
     with Lab() as made:
         yield made

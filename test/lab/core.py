@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +18,13 @@ POLL_S = 0.01
 STOP_S = 5.0
 TAIL_LINES = 40
 TAIL_NOISE = re.compile(r"^(sent|got) \d+\b.*\n", re.MULTILINE)
+# ctnetlink: IPCTNL_MSG_CT_DELETE without a tuple deletes all; the reply is an nlmsgerr
+FLUSH_CONNTRACK = """
+import socket, struct
+sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
+sock.send(struct.pack("=IHHIIBBH", 20, 1 << 8 | 2, 5, 1, 0, 0, 0, 0))
+assert struct.unpack_from("=i", sock.recv(4096), 16) == (0,)
+"""
 _libc = ctypes.CDLL(None, use_errno=True)
 _numbers = itertools.count()
 
@@ -204,6 +212,16 @@ class Namespace:
 
     def up(self, dev, up=True):
         self.ip(f"link set {dev} {'up' if up else 'down'}")
+
+    def masquerade(self, dev):
+        """What leaves by dev gets dev's address and a port of dev's choosing: a NAT router."""
+        self.run("nft", "-f", "-", stdin=(
+            "table inet nat { chain post { type nat hook postrouting priority srcnat;\n"
+            f'oifname "{dev}" masquerade fully-random\n}}\n}}\n'))
+
+    def forget_nat(self):
+        """Forgets all connections, as a NAT router does that restarted: its ports change."""
+        self.run(sys.executable, "-c", FLUSH_CONNTRACK)
 
     def snapshot(self):
         """What the kernel holds in here, in both families, without counters and ages."""

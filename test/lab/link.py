@@ -54,7 +54,7 @@ class EmulatedLink:
     def _listens(self):
         if not self.process.running:
             raise Failed(self.process.log())
-        return self._control.exists()
+        return self.show()
 
     def _ask(self, line):
         with socket.socket(socket.AF_UNIX) as sock:

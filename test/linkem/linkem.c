@@ -120,8 +120,8 @@ static int end_read(struct linkem *em, int from, int64_t now)
 		len = read(em->end[from].fd, em->frame, sizeof(em->frame));
 		if (len < 0)
 			return errno == EAGAIN || errno == EINTR
-			               ? 0
-			               : fail("cannot read", em->end[from].dev);
+				? 0
+				: fail("cannot read", em->end[from].dev);
 		linkem_line_put(&em->line[from], now, em->frame, (size_t)len);
 	}
 	return 0;
@@ -318,8 +318,9 @@ static int linkem_run(struct linkem *em, const char *control, uint64_t seed)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: linkem --control SOCKET [--seed N] [--netns-a PATH] --tap-a DEV "
-			"[--netns-b PATH] --tap-b DEV\n");
+	fprintf(stderr,
+		"usage: linkem --control SOCKET [--seed N] [--netns-a PATH] --tap-a DEV "
+		"[--netns-b PATH] --tap-b DEV\n");
 	return 2;
 }
 
@@ -334,13 +335,11 @@ int main(int argc, char **argv)
 		{"tap-b", required_argument, NULL, 'T'},
 		{0},
 	};
-	struct linkem *em = calloc(1, sizeof(*em));
+	struct linkem em = {0};
 	const char *control = NULL;
 	uint64_t seed = 1;
 	int opt;
 
-	if (!em)
-		return 1;
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (opt) {
 		case 'c':
@@ -350,22 +349,22 @@ int main(int argc, char **argv)
 			seed = strtoull(optarg, NULL, 0);
 			break;
 		case 'n':
-			em->end[0].netns = optarg;
+			em.end[0].netns = optarg;
 			break;
 		case 't':
-			em->end[0].dev = optarg;
+			em.end[0].dev = optarg;
 			break;
 		case 'N':
-			em->end[1].netns = optarg;
+			em.end[1].netns = optarg;
 			break;
 		case 'T':
-			em->end[1].dev = optarg;
+			em.end[1].dev = optarg;
 			break;
 		default:
 			return usage();
 		}
 	}
-	if (!control || !em->end[0].dev || !em->end[1].dev || optind != argc)
+	if (!control || !em.end[0].dev || !em.end[1].dev || optind != argc)
 		return usage();
-	return linkem_run(em, control, seed) < 0;
+	return linkem_run(&em, control, seed) < 0;
 }

@@ -77,6 +77,22 @@ def test_a_router_forwards(lab):
     ping(a, "10.4.0.2")
 
 
+def test_a_nat_router_hides_addresses_and_forgets(lab):
+    a, router, b = lab.ns("a"), lab.ns("r", forward=True), lab.ns("b")
+    lab.veth(a, router, "10.3.0.2/24", "10.3.0.1/24")
+    outside, _ = lab.veth(router, b, "10.4.0.1/24", "10.4.0.2/24")
+    a.route("default", "via 10.3.0.1")
+    router.masquerade(outside)
+    # b has no route to a: only the router's address can be answered
+    ping(a, "10.4.0.2")
+    session = TcpSession(a, b, "10.4.0.2")
+    session.exchange()
+    router.forget_nat()
+    with pytest.raises(Failed):
+        session.exchange(timeout=1.0)
+    ping(a, "10.4.0.2")
+
+
 @pytest.mark.parametrize("change, undo", [
     ("ip rule add from 10.9.0.0/16 lookup 77", "ip rule del from 10.9.0.0/16 lookup 77"),
     ("ip -6 rule add to fd09::/16 lookup 77", "ip -6 rule del to fd09::/16 lookup 77"),
