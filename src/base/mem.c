@@ -12,7 +12,12 @@ void *w_alloc(size_t n)
 
 void *w_calloc(size_t count, size_t size)
 {
-	return calloc(count ? count : 1, size ? size : 1);
+	size_t n;
+
+	/* calloc checks this, too, but a sanitizer's ends the program */
+	if (__builtin_mul_overflow(count, size, &n))
+		return NULL;
+	return calloc(1, n ? n : 1);
 }
 
 void *w_realloc(void *p, size_t n)
