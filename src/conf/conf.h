@@ -36,6 +36,7 @@ enum conf_log { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG 
 
 struct config {
 	const char *file;           /* as given, for messages */
+	bool ranet;                 /* from ranet's files: its pairing rule holds */
 	struct {
 		const char *organization, *name;
 		const char *key;        /* path */

@@ -487,12 +487,11 @@ void config_check(struct doc *d, const struct config *c)
 			const struct conf_endpoint *a = &c->endpoint[i], *b = &c->endpoint[j];
 			bool any = a->address.family == IP_NONE || b->address.family == IP_NONE ||
 				   ipaddr_equal(&a->address, &b->address);
-			bool same_if = !a->interface || !b->interface || !strcmp(a->interface, b->interface);
 
-			if (a->family == b->family && a->port == b->port && any && same_if)
+			if (a->family == b->family && a->port == b->port && any)
 				doc_error(d, NULL,
-					"endpoints \"%s\" and \"%s\" both want port %u; give one another port, "
-					"address or interface", b->serial, a->serial, (unsigned int)a->port);
+					"endpoints \"%s\" and \"%s\" both want port %u; give one another port or "
+					"address", b->serial, a->serial, (unsigned int)a->port);
 		}
 }
 

@@ -105,6 +105,7 @@ int config_parse_ranet(struct view text, const char *file, const char *registry,
 	if (err < 0)
 		return err;
 	d.arena = c->arena;
+	c->ranet = true;
 	c->registry = arena_strndup(d.arena, registry, strlen(registry));
 	c->node.key = arena_strndup(d.arena, key, strlen(key));
 	err = c->registry && c->node.key ? doc_open(&d, text, true) : -ENOMEM;

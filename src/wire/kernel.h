@@ -43,4 +43,8 @@ struct kernel_state {
 	size_t route_count;
 	const struct kernel_rule *rule;
 	size_t rule_count;
+	/* Nobody is locked out of a LAN: in this table, each connected network of another interface that
+	 * lies inside one of the routes gets a `throw` route, so that the look-up goes on to the rule
+	 * behind; a route equal to a connected network is left out and reported. 0: no such table. */
+	uint32_t protect_table;
 };

@@ -1,0 +1,349 @@
+/* Configuration and registry -> sockets and links, as a difference: what did not change keeps its SAs. */
+#include "node/node_priv.h"
+
+#include <errno.h>
+#include <string.h>
+#include "base/mem.h"
+
+static bool equal_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* ---- sockets ---- */
+
+static bool same_socket(const struct node *n, size_t i, const struct conf_endpoint *e, uint32_t mark)
+{
+	const struct node_socket *s = &n->socket[i];
+
+	return s->wanted && strcmp(n->socket_serial[i], e->serial) == 0 && s->family == e->family &&
+	       s->port == e->port && s->fwmark == mark && equal_text(s->interface, e->interface) &&
+	       ipaddr_equal(&s->address, &e->address);
+}
+
+static int grow_sockets(struct node *n)
+{
+	size_t count = n->socket_count + 1;
+	struct node_socket *s = w_realloc(n->socket, count * sizeof(*s));
+	char **serial;
+
+	if (!s)
+		return -ENOMEM;
+	n->socket = s;
+	serial = w_realloc(n->socket_serial, count * sizeof(*serial));
+	if (!serial)
+		return -ENOMEM;
+	n->socket_serial = serial;
+	n->socket[n->socket_count] = (struct node_socket){0};
+	n->socket_serial[n->socket_count] = NULL;
+	n->socket_count = count;
+	return 0;
+}
+
+static int socket_index(struct node *n, const struct conf_endpoint *e, uint32_t mark, size_t *ret)
+{
+	size_t i;
+	int err;
+
+	for (i = 0; i < n->socket_count; i++)
+		if (same_socket(n, i, e, mark)) {
+			*ret = i;
+			return 0;
+		}
+	for (i = 0; i < n->socket_count && n->socket[i].wanted; i++)
+		;
+	if (i == UINT16_MAX)
+		return -ENOSPC;
+	if (i == n->socket_count) {
+		err = grow_sockets(n);
+		if (err < 0)
+			return err;
+	}
+	w_free(n->socket_serial[i]);
+	n->socket_serial[i] = w_strdup(e->serial);
+	if (!n->socket_serial[i])
+		return -ENOMEM;
+	n->socket[i] = (struct node_socket){
+		.wanted = true,
+		.family = e->family,
+		.address = e->address,
+		.port = e->port,
+		.interface = e->interface, /* lives as long as the configuration that is applied */
+		.fwmark = mark,
+	};
+	*ret = i;
+	return 0;
+}
+
+static const struct conf_endpoint *find_endpoint(const struct config *c, const char *serial)
+{
+	for (size_t i = 0; i < c->endpoint_count; i++)
+		if (strcmp(c->endpoint[i].serial, serial) == 0)
+			return &c->endpoint[i];
+	return NULL;
+}
+
+static uint32_t mark_of(const struct config *c, const struct conf_endpoint *e)
+{
+	return e->fwmark ? e->fwmark : c->underlay.fwmark;
+}
+
+/* Sockets that the new configuration does not want are given up first, so that a port may move. */
+static void give_up_sockets(struct node *n, const struct config *c)
+{
+	for (size_t i = 0; i < n->socket_count; i++) {
+		const struct conf_endpoint *e =
+			n->socket[i].wanted ? find_endpoint(c, n->socket_serial[i]) : NULL;
+
+		if (e && same_socket(n, i, e, mark_of(c, e)))
+			n->socket[i].interface = e->interface; /* the old text goes with its configuration */
+		else
+			n->socket[i] = (struct node_socket){0};
+	}
+}
+
+/* ---- links ---- */
+
+static bool wanted_name(const struct config *c, const struct registry_node *r)
+{
+	struct buf full = {0};
+	bool in = c->peers.include_count == 0, out = false;
+
+	buf_printf(&full, "%s/%s", r->organization, r->name);
+	if (full.failed)
+		return false;
+	for (size_t i = 0; i < c->peers.include_count; i++)
+		in |= conf_glob(c->peers.include[i], r->name) ||
+		      conf_glob(c->peers.include[i], (const char *)full.p);
+	for (size_t i = 0; i < c->peers.exclude_count; i++)
+		out |= conf_glob(c->peers.exclude[i], r->name) ||
+		       conf_glob(c->peers.exclude[i], (const char *)full.p);
+	buf_free(&full);
+	return in && !out;
+}
+
+/* ranet leaves out a node of its own name in any organization; we only ourselves. */
+static bool is_self(const struct config *c, const struct registry_node *r)
+{
+	return strcmp(r->name, c->node.name) == 0 &&
+	       (c->ranet || strcmp(r->organization, c->node.organization) == 0);
+}
+
+static struct node_link *find_link(struct node *n, const struct node_link_want *w)
+{
+	list_for_each(it, &n->links) {
+		struct node_link *l = container_of(it, struct node_link, list);
+
+		if (l->socket == w->socket && strcmp(l->local_serial, w->local->serial) == 0 &&
+			strcmp(l->remote_serial, w->remote->serial) == 0 &&
+			strcmp(l->name, w->node->name) == 0 &&
+			strcmp(l->organization, w->node->organization) == 0 &&
+			l->family == w->local->family && memcmp(l->key, w->node->key, sizeof(l->key)) == 0)
+			return l;
+	}
+	return NULL;
+}
+
+struct pass {
+	struct node *n;
+	wtime now;
+	struct buf *report;
+	int (*each)(struct pass *p, const struct node_link_want *w);
+};
+
+static int mark_kept(struct pass *p, const struct node_link_want *w)
+{
+	struct node_link *l = find_link(p->n, w);
+
+	if (l)
+		l->keep = true;
+	return 0;
+}
+
+static int make_or_update(struct pass *p, const struct node_link_want *w)
+{
+	struct node_link *l = find_link(p->n, w);
+	int err;
+
+	if (l) {
+		node_link_update(p->n, l, w, p->now, p->report);
+		return 0;
+	}
+	err = node_link_new(p->n, w, p->now, &l);
+	if (err < 0)
+		buf_printf(p->report, "link %s/%s:%s-%s: not made: %s\n", w->node->organization, w->node->name,
+			w->local->serial, w->remote->serial, strerror(-err));
+	else
+		buf_printf(p->report, "link %s: added\n", l->text);
+	return err == -ENOMEM ? err : 0;
+}
+
+/* Every local endpoint with every remote endpoint of its family. */
+static int for_each_want(struct pass *p, const struct config *c, const struct registry *r)
+{
+	for (size_t i = 0; i < r->node_count; i++) {
+		const struct registry_node *node = &r->node[i];
+
+		if (is_self(c, node) || !wanted_name(c, node))
+			continue;
+		for (size_t k = 0; k < c->endpoint_count; k++)
+			for (size_t m = 0; m < node->endpoint_count; m++) {
+				struct node_link_want w = {&c->endpoint[k], node, &node->endpoint[m], 0};
+				size_t socket;
+				int err;
+
+				if (w.local->family != w.remote->family)
+					continue;
+				err = socket_index(p->n, w.local, mark_of(c, w.local), &socket);
+				if (err < 0)
+					return err;
+				w.socket = (uint16_t)socket;
+				err = p->each(p, &w);
+				if (err < 0)
+					return err;
+			}
+	}
+	return 0;
+}
+
+static int all_sockets(struct node *n, const struct config *c)
+{
+	size_t socket;
+
+	for (size_t k = 0; k < c->endpoint_count; k++) {
+		int err = socket_index(n, &c->endpoint[k], mark_of(c, &c->endpoint[k]), &socket);
+
+		if (err < 0)
+			return err;
+	}
+	return 0;
+}
+
+int node_apply(struct node *n, const struct config *c, const struct registry *r, wtime now,
+	struct buf *report)
+{
+	struct pass pass = {.n = n, .now = now, .report = report, .each = mark_kept};
+	struct node_action sockets = {.type = NODE_ACTION_SOCKETS};
+	int err;
+
+	list_for_each(it, &n->links)
+		container_of(it, struct node_link, list)->keep = false;
+	give_up_sockets(n, c);
+	err = all_sockets(n, c);
+	if (!err)
+		err = for_each_want(&pass, c, r);
+	if (err < 0)
+		return err;
+	list_for_each_safe(it, &n->links) {
+		struct node_link *l = container_of(it, struct node_link, list);
+
+		if (!l->keep) {
+			buf_printf(report, "link %s: removed\n", l->text);
+			node_link_remove(n, l, now);
+		}
+	}
+	(void)node_queue(n, &sockets, NULL, 0);
+	n->config = c;
+	n->registry = r;
+	pass.each = make_or_update;
+	err = for_each_want(&pass, c, r);
+	n->snapshot_dirty = true;
+	n->kernel_dirty = true;
+	return err;
+}
+
+/* ---- reload ---- */
+
+static int refuse_restart(struct buf *report, const char *what)
+{
+	buf_printf(report, "%s changed: that needs a restart; nothing was changed\n", what);
+	return -EINVAL;
+}
+
+static int check_fixed(const struct config *a, const struct config *b, struct buf *report)
+{
+	if (!equal_text(a->node.organization, b->node.organization) || !equal_text(a->node.name, b->node.name))
+		return refuse_restart(report, "node.organization or node.name");
+	if (!equal_text(a->node.key, b->node.key))
+		return refuse_restart(report, "node.key");
+	if (!equal_text(a->tun.name, b->tun.name) || !equal_text(a->tun.netns, b->tun.netns))
+		return refuse_restart(report, "tun.name or tun.netns");
+	if (!equal_text(a->underlay.netns, b->underlay.netns) || !equal_text(a->underlay.vrf, b->underlay.vrf))
+		return refuse_restart(report, "underlay.netns or underlay.vrf");
+	if (!equal_text(a->control.socket, b->control.socket))
+		return refuse_restart(report, "control.socket");
+	if (a->routing.table != b->routing.table || a->routing.default_table != b->routing.default_table ||
+		a->routing.protocol != b->routing.protocol ||
+		a->routing.rule_priority != b->routing.rule_priority)
+		return refuse_restart(report, "routing.table, default_table, protocol or rule_priority");
+	return 0;
+}
+
+static bool has_node(const struct registry *r, const struct registry_node *x)
+{
+	for (size_t i = 0; i < r->node_count; i++)
+		if (strcmp(r->node[i].name, x->name) == 0 &&
+			strcmp(r->node[i].organization, x->organization) == 0)
+			return true;
+	return false;
+}
+
+/* A registry that loses more than half of its nodes at once is more likely broken than meant. */
+static bool loses_most(const struct registry *old, const struct registry *r)
+{
+	size_t lost = 0;
+
+	for (size_t i = 0; i < old->node_count; i++)
+		lost += !has_node(r, &old->node[i]);
+	return lost * 2 > old->node_count;
+}
+
+static void dry_report(struct node *n, const struct node_reload *r, struct buf *report)
+{
+	list_for_each(it, &n->links) {
+		struct node_link *l = container_of(it, struct node_link, list);
+		struct registry_node key = {.organization = l->organization, .name = l->name};
+
+		if (!has_node(r->registry, &key) || !wanted_name(r->config, &key) ||
+			!find_endpoint(r->config, l->local_serial))
+			buf_printf(report, "link %s: would be removed\n", l->text);
+	}
+	for (size_t i = 0; i < r->registry->node_count; i++) {
+		const struct registry_node *x = &r->registry->node[i];
+
+		if (!has_node(n->registry, x) && !is_self(r->config, x) && wanted_name(r->config, x))
+			buf_printf(report, "node %s/%s: would be added\n", x->organization, x->name);
+	}
+}
+
+static void release(const struct node_reload *r)
+{
+	config_free((struct config *)(uintptr_t)r->config);
+	registry_free((struct registry *)(uintptr_t)r->registry);
+}
+
+int node_reload(struct node *n, const struct node_reload *r, wtime now, struct buf *report)
+{
+	const struct config *old_config = n->config;
+	const struct registry *old_registry = n->registry;
+	int err = check_fixed(n->config, r->config, report);
+
+	if (!err && !r->force && loses_most(n->registry, r->registry)) {
+		buf_add_str(report, "the new registry has lost more than half of the nodes; nothing was "
+				    "changed: use --force when that is meant\n");
+		err = -EAGAIN;
+	}
+	if (err < 0 || r->dry_run) {
+		if (!err)
+			dry_report(n, r, report);
+		release(r);
+		return err;
+	}
+	err = node_apply(n, r->config, r->registry, now, report);
+	if (n->config == old_config) { /* failed before the switch */
+		release(r);
+		return err;
+	}
+	release(&(struct node_reload){.config = old_config, .registry = old_registry});
+	return err;
+}

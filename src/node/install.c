@@ -1,0 +1,196 @@
+/* IKE's events made real: children become SAs of the plane, in the order that loses no packet:
+ * inbound first, outbound when IKE says so, the old ones when it says so. */
+#include "node/node_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/mem.h"
+
+static struct node_child *find_child(struct node *n, uint32_t child)
+{
+	list_for_each(it, &n->children) {
+		struct node_child *c = container_of(it, struct node_child, list);
+
+		if (c->child == child)
+			return c;
+	}
+	return NULL;
+}
+
+static void drop_if_gone(struct node_child *c)
+{
+	if (c->in || c->out)
+		return;
+	list_del(&c->list);
+	w_free(c);
+}
+
+void node_sa_gone(struct node *n, struct tunnel_sa *sa)
+{
+	struct node_child *c = find_child(n, sa->child);
+
+	if (c) {
+		if (c->in == sa)
+			c->in = NULL;
+		if (c->out == sa)
+			c->out = NULL;
+		drop_if_gone(c);
+	}
+	esp_sa_free(sa);
+}
+
+void node_children_free(struct node *n)
+{
+	list_for_each_safe(it, &n->children) {
+		struct node_child *c = container_of(it, struct node_child, list);
+
+		esp_sa_free(c->in);
+		esp_sa_free(c->out);
+		list_del(&c->list);
+		w_free(c);
+	}
+}
+
+static int make_sas(const struct ike_event *e, struct node_child *c)
+{
+	struct esp_sa_config sc = {
+		.inbound = true,
+		.spi = e->child.spi_in,
+		.aead = e->child.aead,
+		.key = e->keys.in_key,
+		.auth = e->keys.in_auth,
+		.esn = e->child.esn,
+		.slot = c->slot,
+		.child = c->child,
+	};
+	int err = esp_sa_new(&sc, &c->in);
+
+	if (err < 0)
+		return err;
+	sc.inbound = false;
+	sc.spi = e->child.spi_out;
+	sc.key = e->keys.out_key;
+	sc.auth = e->keys.out_auth;
+	err = esp_sa_new(&sc, &c->out);
+	if (err < 0) {
+		esp_sa_free(c->in);
+		c->in = NULL;
+	}
+	return err;
+}
+
+static void child_up(struct node *n, struct node_link *l, const struct ike_event *e, wtime now)
+{
+	struct node_child *c = w_calloc(1, sizeof(*c));
+	struct plane_down m = {.type = PLANE_DOWN_SA_ADD, .slot = l->slot};
+
+	if (!c) {
+		n->out_of_memory++;
+		return;
+	}
+	c->child = e->child.child;
+	c->slot = l->slot;
+	list_init(&c->list);
+	if (make_sas(e, c) < 0) {
+		node_log(n, CONF_LOG_ERROR, "link %s: no ESP SA could be made", l->text);
+		w_free(c);
+		return;
+	}
+	list_add_tail(&n->children, &c->list);
+	m.sa = c->in;
+	(void)node_to_plane(n, &m);
+	m.sa = c->out;
+	(void)node_to_plane(n, &m);
+	node_link_moved(n, l, &e->local, &e->remote, now);
+}
+
+static void child_outbound(struct node *n, struct node_link *l, const struct ike_event *e, wtime now)
+{
+	struct node_child *c = find_child(n, e->child.child);
+	struct plane_down m = {.type = PLANE_DOWN_SA_OUTBOUND, .slot = l->slot};
+	bool first = !l->outbound;
+
+	if (!c || !c->out)
+		return;
+	m.sa = c->out;
+	if (!node_to_plane(n, &m))
+		return;
+	l->outbound = c->child;
+	if (first) {
+		l->up_since = now;
+		l->reason[0] = 0;
+		n->snapshot_dirty = true;
+		node_log(n, CONF_LOG_INFO, "link %s: up", l->text);
+	}
+}
+
+static void child_down(struct node *n, struct node_link *l, const struct ike_event *e)
+{
+	struct node_child *c = find_child(n, e->child.child);
+	struct plane_down m = {.type = PLANE_DOWN_SA_OUTBOUND};
+
+	if (l && l->outbound == e->child.child) {
+		l->outbound = 0;
+		n->snapshot_dirty = true;
+		m.slot = l->slot;
+		(void)node_to_plane(n, &m);
+	}
+	if (!c || c->removed)
+		return;
+	c->removed = true;
+	m = (struct plane_down){.type = PLANE_DOWN_SA_REMOVE, .slot = c->slot, .sa = c->in};
+	(void)node_to_plane(n, &m);
+	m.sa = c->out;
+	(void)node_to_plane(n, &m);
+}
+
+static void link_down(struct node *n, struct node_link *l, const struct ike_event *e, wtime now)
+{
+	(void)snprintf(l->reason, sizeof(l->reason), "%s", e->reason);
+	node_log(n, e->type == IKE_EVENT_DOWN ? CONF_LOG_INFO : CONF_LOG_DEBUG, "link %s: %s%s%s", l->text,
+		e->type == IKE_EVENT_DOWN ? "down" : "attempt failed", e->reason[0] ? ": " : "", e->reason);
+	/* another address of the name, when there is one, before its next try */
+	if (e->type == IKE_EVENT_FAILED && l->is_name)
+		l->resolve_at = wtime_min(l->resolve_at, now);
+}
+
+static void handle(struct node *n, const struct ike_event *e, wtime now)
+{
+	struct node_link *l = node_link_by_conn(n, e->conn);
+
+	if (e->type == IKE_EVENT_CHILD_DOWN) {
+		child_down(n, l, e);
+		return;
+	}
+	if (!l)
+		return;
+	switch (e->type) {
+	case IKE_EVENT_CHILD_UP:
+		child_up(n, l, e, now);
+		break;
+	case IKE_EVENT_CHILD_OUTBOUND:
+		child_outbound(n, l, e, now);
+		break;
+	case IKE_EVENT_UP:
+	case IKE_EVENT_REMOTE_SEEN:
+		node_link_moved(n, l, &e->local, &e->remote, now);
+		break;
+	case IKE_EVENT_DOWN:
+	case IKE_EVENT_FAILED:
+		link_down(n, l, e, now);
+		break;
+	case IKE_EVENT_CHILD_DOWN:
+	case IKE_EVENT_NONE:
+		break;
+	}
+}
+
+void node_ike_events(struct node *n, wtime now)
+{
+	struct ike_event e;
+
+	while (ike_event_next(n->ike, &e)) {
+		handle(n, &e, now);
+		ike_event_wipe(&e);
+	}
+}

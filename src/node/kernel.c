@@ -1,0 +1,108 @@
+/* The kernel state that the configuration wants: the TUN's addresses, mesh routes in their tables, and
+ * the rules that lead to them (design, "Wire choices", kernel). */
+#include "node/node_priv.h"
+
+#include <string.h>
+
+enum { TABLE_MAIN = 254 };
+
+static bool build_addresses(struct node *n, struct arena *a, struct kernel_state *k)
+{
+	const struct config *c = n->config;
+	struct kernel_address *out = arena_calloc(a, c->tun.address_count, sizeof(*out));
+
+	if (!out)
+		return false;
+	for (size_t i = 0; i < c->tun.address_count; i++)
+		out[i] = (struct kernel_address){.ip = c->tun.address[i].ip, .len = c->tun.address[i].len};
+	k->address = out;
+	k->address_count = c->tun.address_count;
+	return true;
+}
+
+/* The first TUN address of a family: what the host's own packets come from. */
+static struct ipaddr preferred(const struct config *c, uint8_t family)
+{
+	for (size_t i = 0; i < c->tun.address_count; i++)
+		if (c->tun.address[i].ip.family == family)
+			return c->tun.address[i].ip;
+	return (struct ipaddr){0};
+}
+
+static bool build_routes(struct node *n, struct arena *a, struct kernel_state *k)
+{
+	const struct config *c = n->config;
+	struct kernel_route *out = arena_calloc(a, c->static_route_count, sizeof(*out));
+
+	if (!out)
+		return false;
+	for (size_t i = 0; i < c->static_route_count; i++) {
+		const struct prefix *p = &c->static_route[i].prefix;
+
+		out[i].destination = *p;
+		out[i].prefer = preferred(c, p->addr.family);
+		out[i].table = p->len ? c->routing.table : c->routing.default_table;
+	}
+	k->route = out;
+	k->route_count = c->static_route_count;
+	return true;
+}
+
+static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
+{
+	const struct config *c = n->config;
+	const struct kernel_rule rules[] = {
+		{.mark = c->underlay.fwmark, .mask = c->underlay.fwmask, .table = TABLE_MAIN,
+			.suppress_prefixlength = -1},
+		{.table = c->routing.table, .suppress_prefixlength = -1},
+		{.table = TABLE_MAIN, .suppress_prefixlength = 0},
+		{.table = c->routing.default_table, .suppress_prefixlength = -1},
+	};
+	const size_t count = sizeof(rules) / sizeof(rules[0]);
+	static const enum ip_family families[] = {IP4, IP6};
+	struct kernel_rule *out = arena_calloc(a, count * 2, sizeof(*out));
+
+	if (!out)
+		return false;
+	for (size_t f = 0; f < 2; f++)
+		for (size_t i = 0; i < count; i++) {
+			struct kernel_rule *r = &out[k->rule_count++];
+
+			*r = rules[i];
+			r->family = families[f];
+			r->priority = c->routing.rule_priority + (uint32_t)i;
+		}
+	k->rule = out;
+	return true;
+}
+
+void node_kernel_build(struct node *n)
+{
+	struct kernel_state k = {.mtu = n->config->tun.mtu, .protocol = n->config->routing.protocol};
+	uint8_t ll[16] = {0xfe, 0x80};
+	struct arena *a;
+
+	if (arena_new(&a) < 0) {
+		n->out_of_memory++;
+		n->kernel_dirty = true;
+		return;
+	}
+	strncpy(k.tun, n->config->tun.name, sizeof(k.tun) - 1);
+	memcpy(ll + 8, n->router_id, sizeof(n->router_id));
+	k.link_local = ipaddr_from(IP6, ll);
+	k.protect_table = n->config->routing.table;
+	if (!build_addresses(n, a, &k) || !build_routes(n, a, &k) || !build_rules(n, a, &k)) {
+		arena_free(a);
+		n->out_of_memory++;
+		n->kernel_dirty = true;
+		return;
+	}
+	arena_free(n->kernel_arena);
+	n->kernel_arena = a;
+	n->kernel = k;
+}
+
+const struct kernel_state *node_kernel(const struct node *n)
+{
+	return &n->kernel;
+}

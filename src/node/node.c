@@ -1,0 +1,195 @@
+/* A node: made, fed, run and freed. */
+#include "node/node_priv.h"
+
+#include <errno.h>
+#include <string.h>
+#include "base/mem.h"
+
+static int start(struct node *n, const struct node_config *c, wtime now, struct buf *error)
+{
+	const struct ike_config ic = {.rng = c->rng, .key = c->key};
+	struct buf report = {0};
+	int err = node_router_id(c->config, n->router_id);
+
+	if (err < 0) {
+		buf_add_str(error, "node.organization and node.name are too long for an identity");
+		return err;
+	}
+	n->version = w_strdup(c->version);
+	if (!n->version)
+		return -ENOMEM;
+	err = ike_new(&ic, &n->ike);
+	if (err < 0)
+		return err;
+	err = node_apply(n, c->config, c->registry, now, &report);
+	buf_free(&report);
+	return err;
+}
+
+int node_new(const struct node_config *c, wtime now, struct node **ret, struct buf *error)
+{
+	struct node *n = w_calloc(1, sizeof(*n));
+	int err = n ? 0 : -ENOMEM;
+
+	if (n) {
+		list_init(&n->links);
+		list_init(&n->children);
+		list_init(&n->actions);
+		n->rng = c->rng;
+		n->key = c->key;
+		n->config = c->config;
+		n->registry = c->registry;
+		n->started = now;
+		n->tick_at = now;
+		err = start(n, c, now, error);
+	}
+	if (err < 0) {
+		if (!error->n)
+			buf_add_str(error, strerror(-err));
+		if (n) {
+			node_free(n);
+		} else {
+			config_free((struct config *)(uintptr_t)c->config);
+			registry_free((struct registry *)(uintptr_t)c->registry);
+		}
+		return err;
+	}
+	*ret = n;
+	return 0;
+}
+
+static void free_actions(struct node *n)
+{
+	list_for_each_safe(it, &n->actions) {
+		struct node_queued *q = container_of(it, struct node_queued, list);
+
+		/* what the message would have handed over never left */
+		if (q->action.type == NODE_ACTION_PLANE && q->action.plane.type == PLANE_DOWN_SNAPSHOT)
+			node_snapshot_free(q->action.plane.snapshot);
+		list_del(&q->list);
+		w_free(q->data);
+		w_free(q);
+	}
+	if (n->given) {
+		w_free(n->given->data);
+		w_free(n->given);
+		n->given = NULL;
+	}
+}
+
+void node_free(struct node *n)
+{
+	if (!n)
+		return;
+	/* the plane is gone: what it had is ours again; states of links live until here */
+	list_for_each_safe(it, &n->links) {
+		struct node_link *l = container_of(it, struct node_link, list);
+
+		w_free(l->state);
+		l->state = NULL;
+		node_link_remove(n, l, (wtime){0});
+	}
+	free_actions(n);
+	ike_free(n->ike);
+	node_children_free(n);
+	buf_free(&n->datagram);
+	for (size_t i = 0; i < n->socket_count; i++)
+		w_free(n->socket_serial[i]);
+	w_free(n->socket_serial);
+	w_free(n->socket);
+	w_free(n->slot);
+	w_free(n->slot_taken);
+	w_free(n->version);
+	arena_free(n->kernel_arena);
+	config_free((struct config *)(uintptr_t)n->config);
+	registry_free((struct registry *)(uintptr_t)n->registry);
+	w_free(n);
+}
+
+void node_stop(struct node *n, wtime now)
+{
+	n->stopping = true;
+	list_for_each(it, &n->links)
+		(void)ike_conn_down(n->ike, container_of(it, struct node_link, list)->conn, now);
+	node_ike_events(n, now);
+}
+
+static void ike_message(struct node *n, const struct plane_up *up, wtime now)
+{
+	const struct ike_datagram d = {.local = up->local, .remote = up->remote, .data = up->data};
+
+	ike_input(n->ike, &d, now);
+}
+
+static struct node_link *link_at(struct node *n, uint32_t slot)
+{
+	return slot < n->slots ? n->slot[slot] : NULL;
+}
+
+void node_plane_up(struct node *n, const struct plane_up *up, wtime now)
+{
+	struct node_link *l = link_at(n, up->slot);
+
+	switch (up->type) {
+	case PLANE_UP_IKE:
+		ike_message(n, up, now);
+		break;
+	case PLANE_UP_REMOTE:
+		if (l && !n->stopping)
+			node_link_moved(n, l, &up->local, &up->remote, now);
+		break;
+	case PLANE_UP_SOFT_LIMIT:
+	case PLANE_UP_HARD_LIMIT:
+		ike_child_soft_limit(n->ike, up->child, now);
+		break;
+	case PLANE_UP_SA_GONE:
+		node_sa_gone(n, up->sa);
+		break;
+	case PLANE_UP_LINK_GONE:
+		w_free(up->state);
+		if (up->slot < n->slots && !n->slot[up->slot])
+			n->slot_taken[up->slot] = false;
+		break;
+	case PLANE_UP_SNAPSHOT_GONE:
+		node_snapshot_free(up->snapshot);
+		break;
+	case PLANE_UP_LINK:
+		break; /* no routing protocol listens in this version */
+	}
+	node_ike_events(n, now);
+}
+
+void node_addresses_changed(struct node *n, wtime now)
+{
+	(void)now;
+	/* a cached source may be gone: let the kernel choose until the peer's next packet says */
+	list_for_each(it, &n->links) {
+		struct node_link *l = container_of(it, struct node_link, list);
+
+		l->local.ip = l->bind;
+	}
+	n->snapshot_dirty = true;
+}
+
+wtime node_deadline(const struct node *n)
+{
+	return wtime_min(ike_deadline(n->ike), n->tick_at);
+}
+
+void node_tick(struct node *n, wtime now)
+{
+	ike_tick(n->ike, now);
+	node_ike_events(n, now);
+	if (!wtime_due(n->tick_at, now) || n->stopping)
+		return;
+	n->tick_at = wtime_add(now, NODE_TICK_US);
+	list_for_each(it, &n->links)
+		node_link_tick(n, container_of(it, struct node_link, list), now);
+	node_ike_events(n, now);
+}
+
+const struct node_socket *node_sockets(const struct node *n, size_t *ret_n)
+{
+	*ret_n = n->socket_count;
+	return n->socket;
+}
