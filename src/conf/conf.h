@@ -10,14 +10,14 @@
 #include "base/cur.h"
 #include "crypto/crypto.h"
 
-struct conf_endpoint {          /* one of this node's */
+struct conf_endpoint { /* one of this node's */
 	const char *serial;
 	enum ip_family family;
-	struct ipaddr address;      /* IP_NONE: any */
-	uint16_t port;              /* default 13000 */
-	const char *interface;      /* NULL: any */
-	uint32_t fwmark;            /* 0: underlay.fwmark */
-	const char *updown;         /* script, or NULL */
+	struct ipaddr address; /* IP_NONE: any */
+	uint16_t port;         /* default 13000 */
+	const char *interface; /* NULL: any */
+	uint32_t fwmark;       /* 0: underlay.fwmark */
+	const char *updown;    /* script, or NULL */
 };
 
 struct conf_announce {
@@ -26,7 +26,7 @@ struct conf_announce {
 
 struct conf_static_route {
 	struct prefix prefix;
-	const char *organization;   /* NULL: node is a bare name */
+	const char *organization; /* NULL: node is a bare name */
 	const char *node;
 };
 
@@ -35,16 +35,16 @@ enum conf_switch { CONF_AUTO, CONF_ON, CONF_OFF };
 enum conf_log { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG };
 
 struct config {
-	const char *file;           /* as given, for messages */
-	bool ranet;                 /* from ranet's files: its pairing rule holds */
+	const char *file; /* as given, for messages */
+	bool ranet;       /* from ranet's files: its pairing rule holds */
 	struct {
 		const char *organization, *name;
-		const char *key;        /* path */
+		const char *key; /* path */
 		bool has_router_id;
 		uint8_t router_id[8];
 		bool transit;
 	} node;
-	const char *registry;       /* path */
+	const char *registry; /* path */
 	struct conf_endpoint *endpoint;
 	size_t endpoint_count;
 	struct {
@@ -52,14 +52,14 @@ struct config {
 		size_t include_count, exclude_count;
 	} peers;
 	struct {
-		const char *name;       /* default weft0 */
-		uint16_t mtu;           /* default 1400 */
+		const char *name; /* default weft0 */
+		uint16_t mtu;     /* default 1400 */
 		struct conf_tun_address {
 			struct ipaddr ip;
 			uint8_t len;
-		} *address;
+		} * address;
 		size_t address_count;
-		const char *netns;      /* NULL: ours */
+		const char *netns; /* NULL: ours */
 	} tun;
 	struct {
 		const char **exclude_interface;
@@ -87,13 +87,13 @@ struct config {
 		const char *socket, *group; /* /run/weft/weft.sock, weft */
 	} control;
 	enum conf_log log;
-	void *arena;                /* everything above lives in it */
+	void *arena; /* everything above lives in it */
 };
 
 struct registry_endpoint {
 	const char *serial;
 	enum ip_family family;
-	const char *address;        /* an address or a DNS name; NULL: none, the peer initiates */
+	const char *address; /* an address or a DNS name; NULL: none, the peer initiates */
 	uint16_t port;
 };
 
@@ -103,13 +103,13 @@ struct registry_node {
 	struct registry_endpoint *endpoint;
 	size_t endpoint_count;
 	bool has_srv6;
-	struct prefix srv6;         /* remarks.weft.srv6: the node's locator */
+	struct prefix srv6; /* remarks.weft.srv6: the node's locator */
 	bool has_allow;
 	struct prefix *allow;
 	size_t allow_count;
 	bool has_router_id;
 	uint8_t router_id[8];
-	bool transit;               /* default true */
+	bool transit; /* default true */
 };
 
 struct registry {
@@ -120,25 +120,28 @@ struct registry {
 
 /* One line for people: "file:line:col: what is wrong, what would be right". */
 struct conf_errors {
-	struct buf text;            /* lines, each ended by \n */
+	struct buf text; /* lines, each ended by \n */
 	size_t count;
 };
 
 /* Parses weft.yaml. On an error nothing is made, errors has one line or more, -EINVAL (-ENOMEM).
  * file is for messages. */
-int config_parse(struct view text, const char *file, struct config **ret, struct conf_errors *errors);
+int config_parse(struct view text, const char *file, struct config **ret,
+	struct conf_errors *errors);
 void config_free(struct config *c);
 /* The configuration printed back as YAML, complete with defaults, which config_parse() reads to an
  * equal one. 0 or -ENOMEM. */
 int config_print(const struct config *c, struct buf *out);
-/* Parses ranet's config.json into a configuration (key: path of the private key file, registry: path
- * of the registry), with ranet's meaning: see the manual. Errors as config_parse(). */
+/* Parses ranet's config.json into a configuration (key: path of the private key file, registry:
+ * path of the registry), with ranet's meaning: see the manual. Errors as config_parse(). */
 int config_parse_ranet(struct view text, const char *file, const char *registry, const char *key,
 	struct config **ret, struct conf_errors *errors);
-/* Parses registry.json (ranet's format; what is ours in remarks.weft). One broken entry never takes the
- * others down: it is left out and named in errors, and the call still succeeds; text that is no
- * registry at all fails with -EINVAL. Duplicate identities: every later one is left out and named. */
-int registry_parse(struct view text, const char *file, struct registry **ret, struct conf_errors *errors);
+/* Parses registry.json (ranet's format; what is ours in remarks.weft). One broken entry never takes
+ * the others down: it is left out and named in errors, and the call still succeeds; text that is no
+ * registry at all fails with -EINVAL. Duplicate identities: every later one is left out and named.
+ */
+int registry_parse(struct view text, const char *file, struct registry **ret,
+	struct conf_errors *errors);
 void registry_free(struct registry *r);
 void conf_errors_free(struct conf_errors *e);
 

@@ -36,7 +36,9 @@ static void read_router_id(struct doc *d, struct fy_node *n, void *object)
 
 		if (strlen(s) != 23 || hex_digit(p[0]) < 0 || hex_digit(p[1]) < 0 ||
 			p[2] != (last ? 0 : ':')) {
-			doc_error(d, n, "router_id must be auto, or eight bytes as 02:00:5e:10:00:00:00:01");
+			doc_error(d, n,
+				"router_id must be auto, or eight bytes as "
+			        "02:00:5e:10:00:00:00:01");
 			return;
 		}
 		id[i] = (uint8_t)(hex_digit(p[0]) << 4 | hex_digit(p[1]));
@@ -46,7 +48,8 @@ static void read_router_id(struct doc *d, struct fy_node *n, void *object)
 }
 
 static const struct field node_fields[] = {
-	{"organization", FIELD_STRING, offsetof(struct config, node.organization), .required = true},
+	{"organization", FIELD_STRING, offsetof(struct config, node.organization),
+		.required = true},
 	{"name", FIELD_STRING, offsetof(struct config, node.name), .required = true},
 	{"key", FIELD_STRING, offsetof(struct config, node.key), .required = true},
 	{"router_id", FIELD_CUSTOM, .read = read_router_id},
@@ -105,12 +108,14 @@ static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 
 		e->port = CONF_PORT;
 		doc_map(d, item, endpoint_fields, e, "an endpoint");
-		if (e->address.family != IP_NONE && e->family != IP_NONE && e->address.family != e->family)
+		if (e->address.family != IP_NONE && e->family != IP_NONE &&
+			e->address.family != e->family)
 			doc_error(d, item, "endpoint \"%s\": its address is not of its family",
 				e->serial ? e->serial : "?");
 		for (size_t i = 0; e->serial && i + 1 < c->endpoint_count; i++)
 			if (c->endpoint[i].serial && strcmp(c->endpoint[i].serial, e->serial) == 0)
-				doc_error(d, item, "endpoint serial \"%s\" is used twice; each needs its own",
+				doc_error(d, item,
+					"endpoint serial \"%s\" is used twice; each needs its own",
 					e->serial);
 	}
 }
@@ -183,8 +188,9 @@ static void read_tun_addresses(struct doc *d, struct fy_node *n, void *object)
 			continue;
 		if (ipaddr_is_link_local(&a->ip) || ipaddr_is_multicast(&a->ip) ||
 			ipaddr_is_loopback(&a->ip) || ipaddr_is_unspecified(&a->ip))
-			doc_error(d, item, "the TUN cannot have a link-local, multicast, loopback or "
-					   "unspecified address; its link-local one is made by weftd");
+			doc_error(d, item,
+				"the TUN cannot have a link-local, multicast, loopback or "
+				"unspecified address; its link-local one is made by weftd");
 		for (size_t i = 0; i + 1 < c->tun.address_count; i++)
 			if (ipaddr_equal(&c->tun.address[i].ip, &a->ip))
 				doc_error(d, item, "an address of the TUN is given twice");
@@ -232,7 +238,8 @@ static void read_fwmark(struct doc *d, struct fy_node *n, void *object)
 	if (!s)
 		return;
 	if (!p || *p || !v[0] || (v[0] & ~v[1])) {
-		doc_error(d, n, "underlay.fwmark must be a mark and a mask that covers it, as 0x51/0xff");
+		doc_error(d, n,
+			"underlay.fwmark must be a mark and a mask that covers it, as 0x51/0xff");
 		return;
 	}
 	c->underlay.fwmark = (uint32_t)v[0];
@@ -251,8 +258,9 @@ static const struct field underlay_fields[] = {
 
 static void refuse_unroutable(struct doc *d, struct fy_node *n, const struct prefix *p)
 {
-	if (p->len && (ipaddr_is_link_local(&p->addr) || ipaddr_is_multicast(&p->addr) ||
-			      ipaddr_is_loopback(&p->addr)))
+	if (p->len &&
+		(ipaddr_is_link_local(&p->addr) || ipaddr_is_multicast(&p->addr) ||
+			ipaddr_is_loopback(&p->addr)))
 		doc_error(d, n, "a link-local, multicast or loopback prefix cannot be routed");
 }
 
@@ -283,7 +291,8 @@ static void read_announce(struct doc *d, struct fy_node *n, void *object)
 	void *it = NULL;
 
 	c->announce = doc_alloc(d, count, sizeof(*c->announce));
-	while (c->announce && c->announce_count < count && (item = fy_node_sequence_iterate(n, &it))) {
+	while (c->announce && c->announce_count < count &&
+		(item = fy_node_sequence_iterate(n, &it))) {
 		struct conf_announce *a = &c->announce[c->announce_count++];
 
 		if (fy_node_get_type(item) == FYNT_SCALAR)
@@ -374,7 +383,8 @@ static void read_pq(struct doc *d, struct fy_node *n, void *object)
 
 static const struct field ike_fields[] = {
 	{"post_quantum", FIELD_CUSTOM, .read = read_pq},
-	{"lifetime", FIELD_DURATION, offsetof(struct config, ike.lifetime_us), 5 * SEC, 7 * 86400 * SEC},
+	{"lifetime", FIELD_DURATION, offsetof(struct config, ike.lifetime_us), 5 * SEC,
+		7 * 86400 * SEC},
 	{"child_lifetime", FIELD_DURATION, offsetof(struct config, ike.child_lifetime_us), 5 * SEC,
 		7 * 86400 * SEC},
 	{"dpd", FIELD_DURATION, offsetof(struct config, ike.dpd_us), 1 * SEC, 86400 * SEC},
@@ -470,7 +480,8 @@ void config_check(struct doc *d, const struct config *c)
 	static const char *const reserved[] = {"lo", "all", "default"};
 
 	if (strlen(c->tun.name) > 15 || strpbrk(c->tun.name, "/ \t%"))
-		doc_error(d, NULL, "tun.name \"%.20s\" is no interface name (at most 15 characters)",
+		doc_error(d, NULL,
+			"tun.name \"%.20s\" is no interface name (at most 15 characters)",
 			c->tun.name);
 	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
 		if (strcmp(c->tun.name, reserved[i]) == 0)
@@ -479,23 +490,27 @@ void config_check(struct doc *d, const struct config *c)
 		doc_error(d, NULL, "routing.table and routing.default_table must differ");
 	for (uint32_t t = 253; t <= 255; t++)
 		if (c->routing.table == t || (c->routing.default_table == t && t != 253))
-			doc_error(d, NULL, "routing table %u belongs to the system; take another", t);
+			doc_error(d, NULL, "routing table %u belongs to the system; take another",
+				t);
 	if (!c->endpoint_count)
 		doc_error(d, NULL, "endpoints is empty; a node needs one at least");
 	for (size_t i = 0; i < c->endpoint_count; i++)
 		for (size_t j = 0; j < i; j++) {
 			const struct conf_endpoint *a = &c->endpoint[i], *b = &c->endpoint[j];
 			bool any = a->address.family == IP_NONE || b->address.family == IP_NONE ||
-				   ipaddr_equal(&a->address, &b->address);
+				ipaddr_equal(&a->address, &b->address);
 
 			if (a->family == b->family && a->port == b->port && any)
 				doc_error(d, NULL,
-					"endpoints \"%s\" and \"%s\" both want port %u; give one another port or "
-					"address", b->serial, a->serial, (unsigned int)a->port);
+					"endpoints \"%s\" and \"%s\" both want port %u; give one "
+				        "another port or "
+					"address",
+					b->serial, a->serial, (unsigned int)a->port);
 		}
 }
 
-int config_parse(struct view text, const char *file, struct config **ret, struct conf_errors *errors)
+int config_parse(struct view text, const char *file, struct config **ret,
+	struct conf_errors *errors)
 {
 	struct doc d = {.file = file, .errors = errors};
 	struct config *c;

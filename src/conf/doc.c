@@ -103,7 +103,8 @@ int doc_open(struct doc *d, struct view text, bool json)
 {
 	struct fy_diag_cfg diag_cfg;
 	struct fy_parse_cfg cfg = {
-		.flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | (json ? FYPCF_JSON_FORCE : FYPCF_JSON_NONE),
+		.flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG |
+			(json ? FYPCF_JSON_FORCE : FYPCF_JSON_NONE),
 	};
 
 	if (text.n && memchr(text.p, 0, text.n)) {
@@ -234,13 +235,15 @@ static bool duration(struct doc *d, struct fy_node *n, const struct field *f, in
 	for (size_t u = 0; i && u < sizeof(units) / sizeof(units[0]); u++) {
 		if (strlen(units[u].unit) != len - i || memcmp(units[u].unit, s + i, len - i) != 0)
 			continue;
-		if (v > INT64_MAX / units[u].us || v * units[u].us < f->min || v * units[u].us > f->max)
+		if (v > INT64_MAX / units[u].us || v * units[u].us < f->min ||
+			v * units[u].us > f->max)
 			break;
 		*ret = v * units[u].us;
 		return true;
 	}
 	doc_error(d, n,
-		"%s: \"%s\" is no duration from %llds to %llds; write a number and a unit, as 500ms, 10s, 4h",
+		"%s: \"%s\" is no duration from %llds to %llds; write a number and a unit, as "
+	        "500ms, 10s, 4h",
 		f->key, shown(s ? s : "", len, text), (long long)(f->min / 1000000),
 		(long long)(f->max / 1000000));
 	return false;
@@ -323,7 +326,8 @@ static const struct field *find_field(const struct field *field, const char *s, 
 	return NULL;
 }
 
-static void unknown_key(struct doc *d, struct fy_node *key, const struct field *field, const char *where)
+static void unknown_key(struct doc *d, struct fy_node *key, const struct field *field,
+	const char *where)
 {
 	char text[SHOWN + 4];
 	size_t len;
@@ -332,8 +336,8 @@ static void unknown_key(struct doc *d, struct fy_node *key, const struct field *
 
 	for (const struct field *f = field; f->key; f++)
 		buf_printf(&known, "%s%s", known.n ? ", " : "", f->key);
-	doc_error(d, key, "unknown key \"%s\" in %s; known: %s", shown(s ? s : "", len, text), where,
-		known.p ? (const char *)known.p : "none");
+	doc_error(d, key, "unknown key \"%s\" in %s; known: %s", shown(s ? s : "", len, text),
+		where, known.p ? (const char *)known.p : "none");
 	buf_free(&known);
 }
 
@@ -383,7 +387,8 @@ size_t doc_sequence(struct doc *d, struct fy_node *n, const char *where)
 	return (size_t)fy_node_sequence_item_count(n);
 }
 
-void doc_strings(struct doc *d, struct fy_node *n, const char *where, const char ***ret, size_t *ret_n)
+void doc_strings(struct doc *d, struct fy_node *n, const char *where, const char ***ret,
+	size_t *ret_n)
 {
 	size_t count = doc_sequence(d, n, where), i = 0;
 	const char **out = doc_alloc(d, count, sizeof(*out));
@@ -422,7 +427,8 @@ bool doc_prefix(struct doc *d, struct fy_node *n, struct prefix *ret)
 		*slash = 0;
 		if (!ipaddr_parse(whole, &a)) {
 			p = prefix_of(&a, (unsigned int)strtoul(slash + 1, NULL, 10));
-			doc_error(d, n, "\"%s\" has bits behind its prefix length; the prefix is %s",
+			doc_error(d, n,
+				"\"%s\" has bits behind its prefix length; the prefix is %s",
 				shown(s, len, text), prefix_format(&p, fixed));
 			return false;
 		}

@@ -1,4 +1,5 @@
-/* A YAML or JSON document with positions, read by tables of fields. Wraps libfyaml for this room. */
+/* A YAML or JSON document with positions, read by tables of fields. Wraps libfyaml for this room.
+ */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,14 +11,14 @@ struct doc {
 	const char *file;
 	struct fy_diag *diag;
 	struct fy_document *fyd;
-	struct arena *arena;         /* of the object being made; borrowed */
-	struct conf_errors *errors;  /* borrowed */
-	bool failed;                 /* an error was added since the caller last cleared it */
+	struct arena *arena;        /* of the object being made; borrowed */
+	struct conf_errors *errors; /* borrowed */
+	bool failed;                /* an error was added since the caller last cleared it */
 	bool no_memory;
 };
 
-/* Opens text; on a syntax error the lines go to errors and -EINVAL is returned. Anchors, aliases, tags
- * and duplicate keys are errors. json: JSON only. */
+/* Opens text; on a syntax error the lines go to errors and -EINVAL is returned. Anchors, aliases,
+ * tags and duplicate keys are errors. json: JSON only. */
 int doc_open(struct doc *d, struct view text, bool json);
 void doc_close(struct doc *d);
 
@@ -26,16 +27,16 @@ void doc_error(struct doc *d, struct fy_node *at, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 enum field_kind {
-	FIELD_STRING,    /* const char * */
-	FIELD_BOOL,      /* bool */
-	FIELD_U16,       /* uint16_t, min..max */
-	FIELD_U32,       /* uint32_t, min..max */
-	FIELD_U8,        /* uint8_t, min..max */
-	FIELD_DURATION,  /* int64_t microseconds, min..max */
-	FIELD_SWITCH,    /* enum conf_switch */
-	FIELD_MAP,       /* a mapping into the same object: sub */
-	FIELD_CUSTOM,    /* read() */
-	FIELD_IGNORE,    /* accepted, and without meaning here */
+	FIELD_STRING,   /* const char * */
+	FIELD_BOOL,     /* bool */
+	FIELD_U16,      /* uint16_t, min..max */
+	FIELD_U32,      /* uint32_t, min..max */
+	FIELD_U8,       /* uint8_t, min..max */
+	FIELD_DURATION, /* int64_t microseconds, min..max */
+	FIELD_SWITCH,   /* enum conf_switch */
+	FIELD_MAP,      /* a mapping into the same object: sub */
+	FIELD_CUSTOM,   /* read() */
+	FIELD_IGNORE,   /* accepted, and without meaning here */
 };
 
 struct field {
@@ -56,7 +57,8 @@ const char *doc_string(struct doc *d, struct fy_node *n, const char *where);
 /* The number of items, and an error when n is no sequence (then 0). */
 size_t doc_sequence(struct doc *d, struct fy_node *n, const char *where);
 /* An array of strings. */
-void doc_strings(struct doc *d, struct fy_node *n, const char *where, const char ***ret, size_t *ret_n);
+void doc_strings(struct doc *d, struct fy_node *n, const char *where, const char ***ret,
+	size_t *ret_n);
 /* A prefix, or an error that says what is wrong with it. */
 bool doc_prefix(struct doc *d, struct fy_node *n, struct prefix *ret);
 bool doc_address(struct doc *d, struct fy_node *n, struct ipaddr *ret);

@@ -33,7 +33,8 @@ static void duration(struct buf *b, const char *key, int64_t us)
 	static const struct {
 		const char *unit;
 		int64_t us;
-	} units[] = {{"h", INT64_C(3600000000)}, {"m", 60000000}, {"s", 1000000}, {"ms", 1000}, {"us", 1}};
+	} units[] = {{"h", INT64_C(3600000000)}, {"m", 60000000}, {"s", 1000000}, {"ms", 1000},
+		{"us", 1}};
 	size_t i = 0;
 
 	while (us % units[i].us)
@@ -102,12 +103,14 @@ static void print_tun(const struct config *c, struct buf *b)
 	key_text(b, "name", c->tun.name);
 	buf_printf(b, ", mtu: %u, addresses: [", (unsigned int)c->tun.mtu);
 	for (size_t i = 0; i < c->tun.address_count; i++)
-		buf_printf(b, "%s\"%s/%u\"", i ? ", " : "", ipaddr_format(&c->tun.address[i].ip, text),
+		buf_printf(b, "%s\"%s/%u\"", i ? ", " : "",
+			ipaddr_format(&c->tun.address[i].ip, text),
 			(unsigned int)c->tun.address[i].len);
 	buf_add_str(b, "]");
 	key_text(b, c->tun.netns ? ", netns" : "", c->tun.netns);
 	buf_add_str(b, "}\nunderlay: {");
-	strings(b, "exclude_interfaces", c->underlay.exclude_interface, c->underlay.exclude_interface_count);
+	strings(b, "exclude_interfaces", c->underlay.exclude_interface,
+		c->underlay.exclude_interface_count);
 	buf_printf(b, ", fwmark: 0x%x/0x%x", c->underlay.fwmark, c->underlay.fwmask);
 	key_text(b, c->underlay.netns ? ", netns" : "", c->underlay.netns);
 	key_text(b, c->underlay.vrf ? ", vrf" : "", c->underlay.vrf);
@@ -122,7 +125,8 @@ static void print_routes(const struct config *c, struct buf *b)
 	for (size_t i = 0; i < c->announce_count; i++) {
 		const struct conf_announce *a = &c->announce[i];
 
-		buf_printf(b, "%s{prefix: \"%s\"", i ? ", " : "", prefix_format(&a->destination, text));
+		buf_printf(b, "%s{prefix: \"%s\"", i ? ", " : "",
+			prefix_format(&a->destination, text));
 		if (a->source.len)
 			buf_printf(b, ", source: \"%s\"", prefix_format(&a->source, text));
 		buf_add_str(b, "}");
@@ -131,7 +135,8 @@ static void print_routes(const struct config *c, struct buf *b)
 	for (size_t i = 0; i < c->static_route_count; i++) {
 		const struct conf_static_route *r = &c->static_route[i];
 
-		buf_printf(b, "%s{prefix: \"%s\", node: ", i ? ", " : "", prefix_format(&r->prefix, text));
+		buf_printf(b, "%s{prefix: \"%s\", node: ", i ? ", " : "",
+			prefix_format(&r->prefix, text));
 		if (r->organization) {
 			struct buf name = {0};
 
@@ -146,7 +151,8 @@ static void print_routes(const struct config *c, struct buf *b)
 		}
 		buf_add_str(b, "}");
 	}
-	buf_printf(b, "]\nrouting: {table: %u, default_table: %u, protocol: %u, rule_priority: %u}\n",
+	buf_printf(b,
+		"]\nrouting: {table: %u, default_table: %u, protocol: %u, rule_priority: %u}\n",
 		c->routing.table, c->routing.default_table, (unsigned int)c->routing.protocol,
 		c->routing.rule_priority);
 }

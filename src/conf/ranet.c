@@ -40,7 +40,8 @@ static void read_updown(struct doc *d, struct fy_node *n, void *object)
 		((struct conf_endpoint *)object)->updown = doc_string(d, n, "updown");
 }
 
-/* A mark in decimal or hexadecimal, as a string or number; a mask is accepted when it covers all. */
+/* A mark in decimal or hexadecimal, as a string or number; a mask is accepted when it covers all.
+ */
 static void read_fwmark(struct doc *d, struct fy_node *n, void *object)
 {
 	struct conf_endpoint *e = object;
@@ -68,7 +69,8 @@ static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 	void *it = NULL;
 
 	c->endpoint = doc_alloc(d, count, sizeof(*c->endpoint));
-	while (c->endpoint && c->endpoint_count < count && (item = fy_node_sequence_iterate(n, &it)))
+	while (c->endpoint && c->endpoint_count < count &&
+		(item = fy_node_sequence_iterate(n, &it)))
 		doc_map(d, item, endpoint_fields, &c->endpoint[c->endpoint_count++], "an endpoint");
 }
 
@@ -79,7 +81,9 @@ static void read_iptfs(struct doc *d, struct fy_node *n, void *object)
 
 	(void)object;
 	if (!s || len != 5 || memcmp(s, "false", 5) != 0)
-		doc_error(d, n, "experimental.iptfs is not supported; leave it out, peers fall back to tunnel mode");
+		doc_error(d, n,
+			"experimental.iptfs is not supported; leave it out, peers fall back to "
+		        "tunnel mode");
 }
 
 static const struct field experimental_fields[] = {
@@ -88,7 +92,8 @@ static const struct field experimental_fields[] = {
 };
 
 static const struct field ranet_fields[] = {
-	{"organization", FIELD_STRING, offsetof(struct config, node.organization), .required = true},
+	{"organization", FIELD_STRING, offsetof(struct config, node.organization),
+		.required = true},
 	{"common_name", FIELD_STRING, offsetof(struct config, node.name), .required = true},
 	{"endpoints", FIELD_CUSTOM, .read = read_endpoints, .required = true},
 	{"experimental", FIELD_MAP, .sub = experimental_fields},

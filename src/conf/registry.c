@@ -5,7 +5,7 @@
 #include <string.h>
 #include "conf/config_priv.h"
 
-struct entry {            /* one organization, while it is read */
+struct entry { /* one organization, while it is read */
 	const char *organization;
 	struct fy_node *nodes;
 	uint8_t key[ED25519_PUBLIC];
@@ -25,7 +25,8 @@ static bool read_key(struct doc *d, struct fy_node *n, uint8_t ret[static ED2551
 	if (err == -EKEYREJECTED)
 		doc_error(d, n, "public_key is a key of type %s; it must be Ed25519", type);
 	else if (err < 0)
-		doc_error(d, n, "public_key is no PEM public key (SubjectPublicKeyInfo, BEGIN PUBLIC KEY)");
+		doc_error(d, n,
+			"public_key is no PEM public key (SubjectPublicKeyInfo, BEGIN PUBLIC KEY)");
 	return err == 0;
 }
 
@@ -102,8 +103,9 @@ static void read_weft_router_id(struct doc *d, struct fy_node *n, void *object)
 
 	if (!s)
 		return;
-	if (strlen(s) != 23 || sscanf(s, "%2x:%2x:%2x:%2x:%2x:%2x:%2x:%2x%n", &b[0], &b[1], &b[2], &b[3],
-					 &b[4], &b[5], &b[6], &b[7], &used) != 8 ||
+	if (strlen(s) != 23 ||
+		sscanf(s, "%2x:%2x:%2x:%2x:%2x:%2x:%2x:%2x%n", &b[0], &b[1], &b[2], &b[3], &b[4],
+			&b[5], &b[6], &b[7], &used) != 8 ||
 		used != 23) {
 		doc_error(d, n, "router_id must be eight bytes as 02:00:5e:10:00:00:00:01");
 		return;
@@ -158,7 +160,9 @@ static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 		doc_map(d, item, endpoint_fields, &e, "an endpoint");
 		for (size_t i = 0; !d->failed && i < r->endpoint_count; i++)
 			if (strcmp(r->endpoint[i].serial, e.serial) == 0)
-				doc_error(d, item, "serial_number \"%.40s\" is used twice in one node", e.serial);
+				doc_error(d, item,
+					"serial_number \"%.40s\" is used twice in one node",
+					e.serial);
 		if (!d->failed && r->endpoint_count < count)
 			r->endpoint[r->endpoint_count++] = e;
 	}
@@ -181,7 +185,8 @@ static bool known(const struct registry *r, const struct registry_node *n)
 	return false;
 }
 
-static void read_node(struct doc *d, struct fy_node *item, const struct entry *e, struct registry *r)
+static void read_node(struct doc *d, struct fy_node *item, const struct entry *e,
+	struct registry *r)
 {
 	struct registry_node n = {.organization = e->organization, .transit = true};
 
@@ -191,7 +196,9 @@ static void read_node(struct doc *d, struct fy_node *item, const struct entry *e
 	if (d->failed)
 		return;
 	if (known(r, &n)) {
-		doc_error(d, item, "node \"%.60s\" of organization \"%.60s\" is there twice; the first one counts",
+		doc_error(d, item,
+			"node \"%.60s\" of organization \"%.60s\" is there twice; the first one "
+		        "counts",
 			n.name, n.organization);
 		return;
 	}
@@ -251,7 +258,8 @@ static void read_entry(struct doc *d, struct fy_node *item, struct registry *r)
 		return;
 	for (size_t i = 0; i < r->node_count; i++)
 		if (strcmp(r->node[i].organization, e.organization) == 0) {
-			doc_error(d, item, "organization \"%.60s\" is there twice; the first one counts",
+			doc_error(d, item,
+				"organization \"%.60s\" is there twice; the first one counts",
 				e.organization);
 			return;
 		}
@@ -274,7 +282,8 @@ static int read_all(struct doc *d, struct registry *r)
 	return d->no_memory ? -ENOMEM : 0;
 }
 
-int registry_parse(struct view text, const char *file, struct registry **ret, struct conf_errors *errors)
+int registry_parse(struct view text, const char *file, struct registry **ret,
+	struct conf_errors *errors)
 {
 	struct doc d = {.file = file, .errors = errors};
 	struct registry *r;

@@ -8,7 +8,7 @@
 enum { JSON_DEPTH = 16 };
 
 struct json {
-	struct buf *out;           /* borrowed */
+	struct buf *out; /* borrowed */
 	unsigned int depth;
 	bool comma[JSON_DEPTH + 1];
 };
@@ -22,7 +22,7 @@ void json_array_end(struct json *j);
 void json_string(struct json *j, const char *key, const char *value); /* NULL: null */
 void json_int(struct json *j, const char *key, int64_t value);
 void json_uint(struct json *j, const char *key, uint64_t value);
-void json_real(struct json *j, const char *key, double value);        /* NaN, infinite: null */
+void json_real(struct json *j, const char *key, double value); /* NaN, infinite: null */
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
 /* SPIs: lower-case hexadecimal of `digits` digits, as a string. */

@@ -43,7 +43,8 @@ static int find_command(const char *name, struct ctl_request *r)
 	return -EINVAL;
 }
 
-static int read_member(const char *key, const struct value *v, struct ctl_request *r, struct buf *error)
+static int read_member(const char *key, const struct value *v, struct ctl_request *r,
+	struct buf *error)
 {
 	const char *s = value_string(v);
 
@@ -54,7 +55,8 @@ static int read_member(const char *key, const struct value *v, struct ctl_reques
 		}
 	} else if (strcmp(key, "argument") == 0) {
 		if (!s || strlen(s) >= sizeof(r->argument)) {
-			buf_printf(error, "argument must be a text of at most %d bytes", CTL_ARGUMENT - 1);
+			buf_printf(error, "argument must be a text of at most %d bytes",
+				CTL_ARGUMENT - 1);
 			return -EINVAL;
 		}
 		strcpy(r->argument, s);

@@ -10,13 +10,13 @@ enum { CTL_ARGUMENT = 256, CTL_REQUEST_MAX = 4096 };
 enum ctl_command {
 	CTL_STATUS,
 	CTL_LINKS,
-	CTL_ROUTES,  /* argument: an address or prefix, or none */
+	CTL_ROUTES, /* argument: an address or prefix, or none */
 	CTL_DROPS,
-	CTL_RELOAD,  /* dry_run, force */
-	CTL_REKEY,   /* argument: a peer */
-	CTL_DOWN,    /* argument: a peer */
-	CTL_UP,      /* argument: a peer */
-	CTL_LOG,     /* argument: a level */
+	CTL_RELOAD, /* dry_run, force */
+	CTL_REKEY,  /* argument: a peer */
+	CTL_DOWN,   /* argument: a peer */
+	CTL_UP,     /* argument: a peer */
+	CTL_LOG,    /* argument: a level */
 	CTL_VERSION,
 	CTL_COMMAND_COUNT
 };

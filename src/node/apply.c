@@ -1,4 +1,5 @@
-/* Configuration and registry -> sockets and links, as a difference: what did not change keeps its SAs. */
+/* Configuration and registry -> sockets and links, as a difference: what did not change keeps its
+ * SAs. */
 #include "node/node_priv.h"
 
 #include <errno.h>
@@ -12,13 +13,14 @@ static bool equal_text(const char *a, const char *b)
 
 /* ---- sockets ---- */
 
-static bool same_socket(const struct node *n, size_t i, const struct conf_endpoint *e, uint32_t mark)
+static bool same_socket(const struct node *n, size_t i, const struct conf_endpoint *e,
+	uint32_t mark)
 {
 	const struct node_socket *s = &n->socket[i];
 
 	return s->wanted && strcmp(n->socket_serial[i], e->serial) == 0 && s->family == e->family &&
-	       s->port == e->port && s->fwmark == mark && equal_text(s->interface, e->interface) &&
-	       ipaddr_equal(&s->address, &e->address);
+		s->port == e->port && s->fwmark == mark && equal_text(s->interface, e->interface) &&
+		ipaddr_equal(&s->address, &e->address);
 }
 
 static int grow_sockets(struct node *n)
@@ -92,11 +94,13 @@ static uint32_t mark_of(const struct config *c, const struct conf_endpoint *e)
 static void give_up_sockets(struct node *n, const struct config *c)
 {
 	for (size_t i = 0; i < n->socket_count; i++) {
-		const struct conf_endpoint *e =
-			n->socket[i].wanted ? find_endpoint(c, n->socket_serial[i]) : NULL;
+		const struct conf_endpoint *e = n->socket[i].wanted
+			? find_endpoint(c, n->socket_serial[i])
+			: NULL;
 
 		if (e && same_socket(n, i, e, mark_of(c, e)))
-			n->socket[i].interface = e->interface; /* the old text goes with its configuration */
+			n->socket[i].interface =
+				e->interface; /* the old text goes with its configuration */
 		else
 			n->socket[i] = (struct node_socket){0};
 	}
@@ -114,10 +118,10 @@ static bool wanted_name(const struct config *c, const struct registry_node *r)
 		return false;
 	for (size_t i = 0; i < c->peers.include_count; i++)
 		in |= conf_glob(c->peers.include[i], r->name) ||
-		      conf_glob(c->peers.include[i], (const char *)full.p);
+			conf_glob(c->peers.include[i], (const char *)full.p);
 	for (size_t i = 0; i < c->peers.exclude_count; i++)
 		out |= conf_glob(c->peers.exclude[i], r->name) ||
-		       conf_glob(c->peers.exclude[i], (const char *)full.p);
+			conf_glob(c->peers.exclude[i], (const char *)full.p);
 	buf_free(&full);
 	return in && !out;
 }
@@ -126,19 +130,20 @@ static bool wanted_name(const struct config *c, const struct registry_node *r)
 static bool is_self(const struct config *c, const struct registry_node *r)
 {
 	return strcmp(r->name, c->node.name) == 0 &&
-	       (c->ranet || strcmp(r->organization, c->node.organization) == 0);
+		(c->ranet || strcmp(r->organization, c->node.organization) == 0);
 }
 
 static struct node_link *find_link(struct node *n, const struct node_link_want *w)
 {
-	list_for_each(it, &n->links) {
+	list_for_each (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
 
 		if (l->socket == w->socket && strcmp(l->local_serial, w->local->serial) == 0 &&
 			strcmp(l->remote_serial, w->remote->serial) == 0 &&
 			strcmp(l->name, w->node->name) == 0 &&
 			strcmp(l->organization, w->node->organization) == 0 &&
-			l->family == w->local->family && memcmp(l->key, w->node->key, sizeof(l->key)) == 0)
+			l->family == w->local->family &&
+			memcmp(l->key, w->node->key, sizeof(l->key)) == 0)
 			return l;
 	}
 	return NULL;
@@ -171,8 +176,8 @@ static int make_or_update(struct pass *p, const struct node_link_want *w)
 	}
 	err = node_link_new(p->n, w, p->now, &l);
 	if (err < 0)
-		buf_printf(p->report, "link %s/%s:%s-%s: not made: %s\n", w->node->organization, w->node->name,
-			w->local->serial, w->remote->serial, strerror(-err));
+		buf_printf(p->report, "link %s/%s:%s-%s: not made: %s\n", w->node->organization,
+			w->node->name, w->local->serial, w->remote->serial, strerror(-err));
 	else
 		buf_printf(p->report, "link %s: added\n", l->text);
 	return err == -ENOMEM ? err : 0;
@@ -188,7 +193,8 @@ static int for_each_want(struct pass *p, const struct config *c, const struct re
 			continue;
 		for (size_t k = 0; k < c->endpoint_count; k++)
 			for (size_t m = 0; m < node->endpoint_count; m++) {
-				struct node_link_want w = {&c->endpoint[k], node, &node->endpoint[m], 0};
+				struct node_link_want w = {&c->endpoint[k], node,
+					&node->endpoint[m], 0};
 				size_t socket;
 				int err;
 
@@ -226,7 +232,7 @@ int node_apply(struct node *n, const struct config *c, const struct registry *r,
 	struct node_action sockets = {.type = NODE_ACTION_SOCKETS};
 	int err;
 
-	list_for_each(it, &n->links)
+	list_for_each (it, &n->links)
 		container_of(it, struct node_link, list)->keep = false;
 	give_up_sockets(n, c);
 	err = all_sockets(n, c);
@@ -234,7 +240,7 @@ int node_apply(struct node *n, const struct config *c, const struct registry *r,
 		err = for_each_want(&pass, c, r);
 	if (err < 0)
 		return err;
-	list_for_each_safe(it, &n->links) {
+	list_for_each_safe (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
 
 		if (!l->keep) {
@@ -262,20 +268,24 @@ static int refuse_restart(struct buf *report, const char *what)
 
 static int check_fixed(const struct config *a, const struct config *b, struct buf *report)
 {
-	if (!equal_text(a->node.organization, b->node.organization) || !equal_text(a->node.name, b->node.name))
+	if (!equal_text(a->node.organization, b->node.organization) ||
+		!equal_text(a->node.name, b->node.name))
 		return refuse_restart(report, "node.organization or node.name");
 	if (!equal_text(a->node.key, b->node.key))
 		return refuse_restart(report, "node.key");
 	if (!equal_text(a->tun.name, b->tun.name) || !equal_text(a->tun.netns, b->tun.netns))
 		return refuse_restart(report, "tun.name or tun.netns");
-	if (!equal_text(a->underlay.netns, b->underlay.netns) || !equal_text(a->underlay.vrf, b->underlay.vrf))
+	if (!equal_text(a->underlay.netns, b->underlay.netns) ||
+		!equal_text(a->underlay.vrf, b->underlay.vrf))
 		return refuse_restart(report, "underlay.netns or underlay.vrf");
 	if (!equal_text(a->control.socket, b->control.socket))
 		return refuse_restart(report, "control.socket");
-	if (a->routing.table != b->routing.table || a->routing.default_table != b->routing.default_table ||
+	if (a->routing.table != b->routing.table ||
+		a->routing.default_table != b->routing.default_table ||
 		a->routing.protocol != b->routing.protocol ||
 		a->routing.rule_priority != b->routing.rule_priority)
-		return refuse_restart(report, "routing.table, default_table, protocol or rule_priority");
+		return refuse_restart(report,
+			"routing.table, default_table, protocol or rule_priority");
 	return 0;
 }
 
@@ -300,7 +310,7 @@ static bool loses_most(const struct registry *old, const struct registry *r)
 
 static void dry_report(struct node *n, const struct node_reload *r, struct buf *report)
 {
-	list_for_each(it, &n->links) {
+	list_for_each (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
 		struct registry_node key = {.organization = l->organization, .name = l->name};
 
@@ -311,8 +321,10 @@ static void dry_report(struct node *n, const struct node_reload *r, struct buf *
 	for (size_t i = 0; i < r->registry->node_count; i++) {
 		const struct registry_node *x = &r->registry->node[i];
 
-		if (!has_node(n->registry, x) && !is_self(r->config, x) && wanted_name(r->config, x))
-			buf_printf(report, "node %s/%s: would be added\n", x->organization, x->name);
+		if (!has_node(n->registry, x) && !is_self(r->config, x) &&
+			wanted_name(r->config, x))
+			buf_printf(report, "node %s/%s: would be added\n", x->organization,
+				x->name);
 	}
 }
 
@@ -329,8 +341,9 @@ int node_reload(struct node *n, const struct node_reload *r, wtime now, struct b
 	int err = check_fixed(n->config, r->config, report);
 
 	if (!err && !r->force && loses_most(n->registry, r->registry)) {
-		buf_add_str(report, "the new registry has lost more than half of the nodes; nothing was "
-				    "changed: use --force when that is meant\n");
+		buf_add_str(report,
+			"the new registry has lost more than half of the nodes; nothing was "
+			"changed: use --force when that is meant\n");
 		err = -EAGAIN;
 	}
 	if (err < 0 || r->dry_run) {

@@ -31,8 +31,8 @@ static bool is_peer(const struct node_link *l, const char *argument)
 	if (!slash)
 		return strcmp(l->name, argument) == 0;
 	return strlen(l->organization) == (size_t)(slash - argument) &&
-	       memcmp(l->organization, argument, (size_t)(slash - argument)) == 0 &&
-	       strcmp(l->name, slash + 1) == 0;
+		memcmp(l->organization, argument, (size_t)(slash - argument)) == 0 &&
+		strcmp(l->name, slash + 1) == 0;
 }
 
 static int run_on(struct node *n, struct node_link *l, enum ctl_command c, wtime now)
@@ -52,7 +52,9 @@ static int run_on(struct node *n, struct node_link *l, enum ctl_command c, wtime
 		l->admin_down = false;
 		l->resolve_at = now;
 		err = ike_conn_up(n->ike, l->conn, now);
-		return err == -EDESTADDRREQ ? 0 : err; /* then the peer initiates, or a name is looked up */
+		return err == -EDESTADDRREQ
+			? 0
+			: err; /* then the peer initiates, or a name is looked up */
 	default:
 		return -EINVAL;
 	}
@@ -63,7 +65,7 @@ static void peer_reply(struct node *n, const struct ctl_request *r, wtime now, s
 {
 	uint64_t found = 0, done = 0;
 
-	list_for_each(it, &n->links) {
+	list_for_each (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
 
 		if (!is_peer(l, r->argument))
@@ -73,7 +75,9 @@ static void peer_reply(struct node *n, const struct ctl_request *r, wtime now, s
 	}
 	node_ike_events(n, now);
 	if (!found)
-		json_string(j, "error", "no such peer: give a name, or organization/name, as `weft links` shows it");
+		json_string(j, "error",
+			"no such peer: give a name, or organization/name, as `weft links` shows "
+		        "it");
 	else if (!done && r->command == CTL_REKEY)
 		json_string(j, "error", "the peer is not up: nothing to rekey");
 	else if (!done)

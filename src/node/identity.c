@@ -63,7 +63,8 @@ static void rdn_write(struct wcur *w, const struct rdn *r)
 	wcur_bytes(w, r->value, strlen(r->value));
 }
 
-int node_identity(const char *organization, const char *name, const char *serial, struct node_id *ret)
+int node_identity(const char *organization, const char *name, const char *serial,
+	struct node_id *ret)
 {
 	const struct rdn rdn[] = {
 		{10, DER_UTF8, organization},

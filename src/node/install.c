@@ -8,7 +8,7 @@
 
 static struct node_child *find_child(struct node *n, uint32_t child)
 {
-	list_for_each(it, &n->children) {
+	list_for_each (it, &n->children) {
 		struct node_child *c = container_of(it, struct node_child, list);
 
 		if (c->child == child)
@@ -41,7 +41,7 @@ void node_sa_gone(struct node *n, struct tunnel_sa *sa)
 
 void node_children_free(struct node *n)
 {
-	list_for_each_safe(it, &n->children) {
+	list_for_each_safe (it, &n->children) {
 		struct node_child *c = container_of(it, struct node_child, list);
 
 		esp_sa_free(c->in);
@@ -104,7 +104,8 @@ static void child_up(struct node *n, struct node_link *l, const struct ike_event
 	node_link_moved(n, l, &e->local, &e->remote, now);
 }
 
-static void child_outbound(struct node *n, struct node_link *l, const struct ike_event *e, wtime now)
+static void child_outbound(struct node *n, struct node_link *l, const struct ike_event *e,
+	wtime now)
 {
 	struct node_child *c = find_child(n, e->child.child);
 	struct plane_down m = {.type = PLANE_DOWN_SA_OUTBOUND, .slot = l->slot};
@@ -147,8 +148,9 @@ static void child_down(struct node *n, struct node_link *l, const struct ike_eve
 static void link_down(struct node *n, struct node_link *l, const struct ike_event *e, wtime now)
 {
 	(void)snprintf(l->reason, sizeof(l->reason), "%s", e->reason);
-	node_log(n, e->type == IKE_EVENT_DOWN ? CONF_LOG_INFO : CONF_LOG_DEBUG, "link %s: %s%s%s", l->text,
-		e->type == IKE_EVENT_DOWN ? "down" : "attempt failed", e->reason[0] ? ": " : "", e->reason);
+	node_log(n, e->type == IKE_EVENT_DOWN ? CONF_LOG_INFO : CONF_LOG_DEBUG, "link %s: %s%s%s",
+		l->text, e->type == IKE_EVENT_DOWN ? "down" : "attempt failed",
+		e->reason[0] ? ": " : "", e->reason);
 	/* another address of the name, when there is one, before its next try */
 	if (e->type == IKE_EVENT_FAILED && l->is_name)
 		l->resolve_at = wtime_min(l->resolve_at, now);

@@ -1,5 +1,5 @@
-/* The kernel state that the configuration wants: the TUN's addresses, mesh routes in their tables, and
- * the rules that lead to them (design, "Wire choices", kernel). */
+/* The kernel state that the configuration wants: the TUN's addresses, mesh routes in their tables,
+ * and the rules that lead to them (design, "Wire choices", kernel). */
 #include "node/node_priv.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@ static bool build_addresses(struct node *n, struct arena *a, struct kernel_state
 	if (!out)
 		return false;
 	for (size_t i = 0; i < c->tun.address_count; i++)
-		out[i] = (struct kernel_address){.ip = c->tun.address[i].ip, .len = c->tun.address[i].len};
+		out[i] = (struct kernel_address){.ip = c->tun.address[i].ip,
+			.len = c->tun.address[i].len};
 	k->address = out;
 	k->address_count = c->tun.address_count;
 	return true;
@@ -52,7 +53,9 @@ static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
 {
 	const struct config *c = n->config;
 	const struct kernel_rule rules[] = {
-		{.mark = c->underlay.fwmark, .mask = c->underlay.fwmask, .table = TABLE_MAIN,
+		{.mark = c->underlay.fwmark,
+			.mask = c->underlay.fwmask,
+			.table = TABLE_MAIN,
 			.suppress_prefixlength = -1},
 		{.table = c->routing.table, .suppress_prefixlength = -1},
 		{.table = TABLE_MAIN, .suppress_prefixlength = 0},
@@ -78,7 +81,8 @@ static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
 
 void node_kernel_build(struct node *n)
 {
-	struct kernel_state k = {.mtu = n->config->tun.mtu, .protocol = n->config->routing.protocol};
+	struct kernel_state k = {.mtu = n->config->tun.mtu,
+		.protocol = n->config->routing.protocol};
 	uint8_t ll[16] = {0xfe, 0x80};
 	struct arena *a;
 

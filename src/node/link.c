@@ -34,7 +34,7 @@ static bool copy_texts(struct node_link *l, const struct node_link_want *w)
 	l->remote_serial = w_strdup(w->remote->serial);
 	l->address = w->remote->address ? w_strdup(w->remote->address) : NULL;
 	return l->text && l->organization && l->name && l->local_serial && l->remote_serial &&
-	       (l->address || !w->remote->address);
+		(l->address || !w->remote->address);
 }
 
 /* A free slot; grows the table. */
@@ -69,8 +69,8 @@ static int take_slot(struct node *n, struct node_link *l)
 	return 0;
 }
 
-static void conn_config(const struct node *n, const struct node_link *l, const struct node_id *local,
-	const struct node_id *remote, struct ike_conn_config *ret)
+static void conn_config(const struct node *n, const struct node_link *l,
+	const struct node_id *local, const struct node_id *remote, struct ike_conn_config *ret)
 {
 	static const enum ike_pq pq[] = {
 		[CONF_PQ_PREFER] = IKE_PQ_PREFER,
@@ -97,7 +97,8 @@ static void conn_config(const struct node *n, const struct node_link *l, const s
 static int identities(const struct node *n, const struct node_link *l, struct node_id *local,
 	struct node_id *remote)
 {
-	int err = node_identity(n->config->node.organization, n->config->node.name, l->local_serial, local);
+	int err = node_identity(n->config->node.organization, n->config->node.name, l->local_serial,
+		local);
 
 	return err < 0 ? err : node_identity(l->organization, l->name, l->remote_serial, remote);
 }
@@ -207,13 +208,14 @@ void node_link_remove(struct node *n, struct node_link *l, wtime now)
 	link_free(l);
 }
 
-void node_link_update(struct node *n, struct node_link *l, const struct node_link_want *w, wtime now,
-	struct buf *report)
+void node_link_update(struct node *n, struct node_link *l, const struct node_link_want *w,
+	wtime now, struct buf *report)
 {
 	struct node_id local, remote;
 	struct ike_conn_config cc;
 	const char *address = w->remote->address;
-	bool same = (!address && !l->address) || (address && l->address && !strcmp(address, l->address));
+	bool same = (!address && !l->address) ||
+		(address && l->address && !strcmp(address, l->address));
 
 	if (!same || l->remote_port != w->remote->port) {
 		char *copy = address ? w_strdup(address) : NULL;
@@ -222,8 +224,8 @@ void node_link_update(struct node *n, struct node_link *l, const struct node_lin
 			n->out_of_memory++;
 			return;
 		}
-		buf_printf(report, "link %s: address %s -> %s\n", l->text, l->address ? l->address : "none",
-			address ? address : "none");
+		buf_printf(report, "link %s: address %s -> %s\n", l->text,
+			l->address ? l->address : "none", address ? address : "none");
 		w_free(l->address);
 		l->address = copy;
 		l->remote_port = w->remote->port;
@@ -242,7 +244,7 @@ void node_link_update(struct node *n, struct node_link *l, const struct node_lin
 
 struct node_link *node_link_by_conn(struct node *n, uint32_t conn)
 {
-	list_for_each(it, &n->links) {
+	list_for_each (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
 
 		if (l->conn == conn)
@@ -301,8 +303,8 @@ static void check_liveness(struct node *n, struct node_link *l, wtime now)
 		l->heard_us = rx;
 		ike_conn_heard(n->ike, l->conn, (wtime){rx});
 	}
-	if (l->outbound && tx > rx && now.us - rx > NODE_LIVENESS_US && now.us - tx < NODE_LIVENESS_US &&
-		wtime_due(l->probe_at, now)) {
+	if (l->outbound && tx > rx && now.us - rx > NODE_LIVENESS_US &&
+		now.us - tx < NODE_LIVENESS_US && wtime_due(l->probe_at, now)) {
 		l->probe_at = wtime_add(now, NODE_PROBE_GAP_US);
 		(void)ike_conn_probe(n->ike, l->conn, now);
 	}
@@ -310,13 +312,16 @@ static void check_liveness(struct node *n, struct node_link *l, wtime now)
 
 void node_link_tick(struct node *n, struct node_link *l, wtime now)
 {
-	/* names are looked up before the first try and while the link is not up; what works is kept */
-	if (l->is_name && !l->resolving && !l->outbound && !l->admin_down && wtime_due(l->resolve_at, now))
+	/* names are looked up before the first try and while the link is not up; what works is kept
+	 */
+	if (l->is_name && !l->resolving && !l->outbound && !l->admin_down &&
+		wtime_due(l->resolve_at, now))
 		ask_name(n, l, now);
 	check_liveness(n, l, now);
 }
 
-void node_resolved(struct node *n, uint32_t id, const struct ipaddr *address, size_t count, wtime now)
+void node_resolved(struct node *n, uint32_t id, const struct ipaddr *address, size_t count,
+	wtime now)
 {
 	struct node_link *l = node_link_by_conn(n, id);
 
@@ -325,7 +330,8 @@ void node_resolved(struct node *n, uint32_t id, const struct ipaddr *address, si
 	l->resolving = false;
 	if (!count) {
 		/* never deletes what works: the next try comes with the timer */
-		(void)snprintf(l->reason, sizeof(l->reason), "%.100s: the name could not be resolved", l->address);
+		(void)snprintf(l->reason, sizeof(l->reason),
+			"%.100s: the name could not be resolved", l->address);
 		return;
 	}
 	l->resolved_count = count < NODE_ADDRESSES ? count : NODE_ADDRESSES;

@@ -60,11 +60,12 @@ int node_new(const struct node_config *c, wtime now, struct node **ret, struct b
 
 static void free_actions(struct node *n)
 {
-	list_for_each_safe(it, &n->actions) {
+	list_for_each_safe (it, &n->actions) {
 		struct node_queued *q = container_of(it, struct node_queued, list);
 
 		/* what the message would have handed over never left */
-		if (q->action.type == NODE_ACTION_PLANE && q->action.plane.type == PLANE_DOWN_SNAPSHOT)
+		if (q->action.type == NODE_ACTION_PLANE &&
+			q->action.plane.type == PLANE_DOWN_SNAPSHOT)
 			node_snapshot_free(q->action.plane.snapshot);
 		list_del(&q->list);
 		w_free(q->data);
@@ -82,7 +83,7 @@ void node_free(struct node *n)
 	if (!n)
 		return;
 	/* the plane is gone: what it had is ours again; states of links live until here */
-	list_for_each_safe(it, &n->links) {
+	list_for_each_safe (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
 
 		w_free(l->state);
@@ -109,7 +110,7 @@ void node_free(struct node *n)
 void node_stop(struct node *n, wtime now)
 {
 	n->stopping = true;
-	list_for_each(it, &n->links)
+	list_for_each (it, &n->links)
 		(void)ike_conn_down(n->ike, container_of(it, struct node_link, list)->conn, now);
 	node_ike_events(n, now);
 }
@@ -163,7 +164,7 @@ void node_addresses_changed(struct node *n, wtime now)
 {
 	(void)now;
 	/* a cached source may be gone: let the kernel choose until the peer's next packet says */
-	list_for_each(it, &n->links) {
+	list_for_each (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
 
 		l->local.ip = l->bind;
@@ -183,7 +184,7 @@ void node_tick(struct node *n, wtime now)
 	if (!wtime_due(n->tick_at, now) || n->stopping)
 		return;
 	n->tick_at = wtime_add(now, NODE_TICK_US);
-	list_for_each(it, &n->links)
+	list_for_each (it, &n->links)
 		node_link_tick(n, container_of(it, struct node_link, list), now);
 	node_ike_events(n, now);
 }

@@ -19,12 +19,12 @@ struct node;
 
 /* What a node asks the outside to do, in order. Pointers are valid until the next call. */
 enum node_action_type {
-	NODE_ACTION_UDP,      /* send a datagram: udp (marker already in front) */
-	NODE_ACTION_PLANE,    /* hand a message to the plane (all of them): plane */
-	NODE_ACTION_SOCKETS,  /* the list of wanted UDP sockets changed: node_sockets() */
-	NODE_ACTION_KERNEL,   /* the desired kernel state changed: node_kernel() */
-	NODE_ACTION_RESOLVE,  /* look a name up and call node_resolved(): resolve */
-	NODE_ACTION_LOG,      /* one line for the log: log */
+	NODE_ACTION_UDP,     /* send a datagram: udp (marker already in front) */
+	NODE_ACTION_PLANE,   /* hand a message to the plane (all of them): plane */
+	NODE_ACTION_SOCKETS, /* the list of wanted UDP sockets changed: node_sockets() */
+	NODE_ACTION_KERNEL,  /* the desired kernel state changed: node_kernel() */
+	NODE_ACTION_RESOLVE, /* look a name up and call node_resolved(): resolve */
+	NODE_ACTION_LOG,     /* one line for the log: log */
 };
 
 struct node_action {
@@ -46,35 +46,36 @@ struct node_action {
 	} log;
 };
 
-/* A UDP socket that the node wants, by index (stable while its endpoint stays in the configuration). */
+/* A UDP socket that the node wants, by index (stable while its endpoint stays in the
+ * configuration). */
 struct node_socket {
 	bool wanted;
 	enum ip_family family;
-	struct ipaddr address;  /* IP_NONE: any */
+	struct ipaddr address; /* IP_NONE: any */
 	uint16_t port;
-	const char *interface;  /* NULL: any */
+	const char *interface; /* NULL: any */
 	uint32_t fwmark;
 };
 
 struct node_config {
 	struct rng rng;
-	const struct ed25519_key *key;  /* borrowed for the node's life */
-	const struct config *config;    /* gets owned */
+	const struct ed25519_key *key;   /* borrowed for the node's life */
+	const struct config *config;     /* gets owned */
 	const struct registry *registry; /* gets owned */
-	const char *version;            /* borrowed */
-	uint32_t tun_mtu_max;           /* 0: no limit */
+	const char *version;             /* borrowed */
+	uint32_t tun_mtu_max;            /* 0: no limit */
 };
 
-/* Makes a node; its first actions wait at once. On failure a line for people is in error. 0, -EINVAL,
- * -ENOMEM. */
+/* Makes a node; its first actions wait at once. On failure a line for people is in error. 0,
+ * -EINVAL, -ENOMEM. */
 int node_new(const struct node_config *c, wtime now, struct node **ret, struct buf *error);
 /* Frees a node that was stopped, and everything that it still has. The plane must be gone. */
 void node_free(struct node *n);
 
-/* Applies a new configuration and registry as a difference: unchanged links keep their SAs. Both get
- * owned also on failure. What changed is told in report, a line each. force: see design (a registry
- * that loses more than half of its nodes). dry_run: only the report. 0; -EINVAL or -EAGAIN (needs
- * force) and nothing changed. */
+/* Applies a new configuration and registry as a difference: unchanged links keep their SAs. Both
+ * get owned also on failure. What changed is told in report, a line each. force: see design (a
+ * registry that loses more than half of its nodes). dry_run: only the report. 0; -EINVAL or -EAGAIN
+ * (needs force) and nothing changed. */
 struct node_reload {
 	const struct config *config;
 	const struct registry *registry;
@@ -87,7 +88,8 @@ void node_stop(struct node *n, wtime now);
 /* A report of the plane: IKE messages, punted packets, things to free. */
 void node_plane_up(struct node *n, const struct plane_up *up, wtime now);
 /* The answer to a RESOLVE action; count 0: the name could not be resolved. */
-void node_resolved(struct node *n, uint32_t id, const struct ipaddr *address, size_t count, wtime now);
+void node_resolved(struct node *n, uint32_t id, const struct ipaddr *address, size_t count,
+	wtime now);
 /* A local address of the host went away, or came: cached sources are forgotten. */
 void node_addresses_changed(struct node *n, wtime now);
 

@@ -1,5 +1,5 @@
-/* The tables that the plane reads, built from the present state: own addresses and announced prefixes
- * are local, a static route leads to a link of its node. */
+/* The tables that the plane reads, built from the present state: own addresses and announced
+ * prefixes are local, a static route leads to a link of its node. */
 #include "node/node_priv.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum { HOP_LOCAL, HOP_UNREACHABLE, HOP_FIRST_LINK };
 
 struct node_link *node_static_link(struct node *n, const struct conf_static_route *r)
 {
-	list_for_each(it, &n->links) {
+	list_for_each (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
 
 		if (strcmp(l->name, r->node) == 0 &&
@@ -34,7 +34,7 @@ static uint16_t link_mtu(const struct node *n, const struct node_link *l, uint16
 {
 	uint32_t mtu = n->config->tun.mtu;
 
-	list_for_each(it, &n->children) {
+	list_for_each (it, &n->children) {
 		const struct node_child *c = container_of(it, struct node_child, list);
 		uint32_t inner;
 
@@ -54,7 +54,7 @@ static bool build_links(struct builder *b)
 
 	if (!table)
 		return false;
-	list_for_each(it, &n->links) {
+	list_for_each (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
 		struct plane_link *p = arena_alloc(b->snap->arena, sizeof(*p));
 
@@ -78,8 +78,8 @@ static bool build_links(struct builder *b)
 	return true;
 }
 
-static void add_entry(struct builder *b, const struct prefix *destination, const struct prefix *source,
-	uint32_t value)
+static void add_entry(struct builder *b, const struct prefix *destination,
+	const struct prefix *source, uint32_t value)
 {
 	struct fib_entry *e = &b->entry[b->entries];
 
@@ -112,7 +112,8 @@ static bool build_routes(struct builder *b)
 	size_t max = c->tun.address_count + c->announce_count + c->static_route_count;
 
 	b->entry = arena_calloc(b->snap->arena, max, sizeof(*b->entry));
-	b->hop = arena_calloc(b->snap->arena, HOP_FIRST_LINK + c->static_route_count, sizeof(*b->hop));
+	b->hop = arena_calloc(b->snap->arena, HOP_FIRST_LINK + c->static_route_count,
+		sizeof(*b->hop));
 	if (!b->entry || !b->hop)
 		return false;
 	b->hop[HOP_LOCAL].type = PLANE_LOCAL;
@@ -158,7 +159,7 @@ static bool build_own(struct builder *b)
 	struct endpoint *ends;
 	size_t links = 0;
 
-	list_for_each(it, &n->links)
+	list_for_each (it, &n->links)
 		links++;
 	ends = arena_calloc(b->snap->arena, links * 2, sizeof(*ends));
 	if (!own || !ends)
@@ -173,7 +174,7 @@ static bool build_own(struct builder *b)
 	qsort(own, c->tun.address_count, sizeof(*own), compare_addresses);
 	s->own_address = own;
 	s->own_address_count = (uint32_t)c->tun.address_count;
-	list_for_each(it, &n->links) {
+	list_for_each (it, &n->links) {
 		const struct node_link *l = container_of(it, struct node_link, list);
 
 		if (l->remote.ip.family != IP_NONE)

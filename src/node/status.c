@@ -64,16 +64,18 @@ static void children(struct json *j, const struct ike_conn_status *s, wtime now)
 	json_array_end(j);
 }
 
-static void address_port(struct json *j, const char *key, const struct endpoint *e, const char *serial)
+static void address_port(struct json *j, const char *key, const struct endpoint *e,
+	const char *serial)
 {
 	char text[ADDR_TEXT];
 
 	json_object(j, key);
 	if (serial)
 		json_string(j, "serial", serial);
-	json_string(j, "address", e->ip.family == IP_NONE || ipaddr_is_unspecified(&e->ip)
-					 ? NULL
-					 : ipaddr_format(&e->ip, text));
+	json_string(j, "address",
+		e->ip.family == IP_NONE || ipaddr_is_unspecified(&e->ip)
+			? NULL
+			: ipaddr_format(&e->ip, text));
 	json_uint(j, "port", e->port);
 	json_object_end(j);
 }
@@ -120,7 +122,7 @@ static uint16_t mtu_of(const struct node *n, const struct node_link *l)
 {
 	uint32_t mtu = n->config->tun.mtu;
 
-	list_for_each(it, &n->children) {
+	list_for_each (it, &n->children) {
 		const struct node_child *c = container_of(it, struct node_child, list);
 
 		if (c->child == l->outbound && c->out) {
@@ -169,7 +171,7 @@ static void link_object(struct node *n, const struct node_link *l, wtime now, st
 void node_links_reply(struct node *n, wtime now, struct json *j)
 {
 	json_array(j, "links");
-	list_for_each(it, &n->links)
+	list_for_each (it, &n->links)
 		link_object(n, container_of(it, struct node_link, list), now, j);
 	json_array_end(j);
 }
@@ -178,15 +180,16 @@ static void counts(struct node *n, struct json *j)
 {
 	uint64_t up = 0, all = 0;
 
-	list_for_each(it, &n->links) {
+	list_for_each (it, &n->links) {
 		all++;
 		up += container_of(it, struct node_link, list)->outbound != 0;
 	}
 	json_object(j, "counts");
 	json_uint(j, "links_up", up);
 	json_uint(j, "links", all);
-	json_uint(j, "routes", n->config->tun.address_count + n->config->announce_count +
-				       n->config->static_route_count);
+	json_uint(j, "routes",
+		n->config->tun.address_count + n->config->announce_count +
+			n->config->static_route_count);
 	json_object_end(j);
 }
 
@@ -211,8 +214,8 @@ void node_status_reply(struct node *n, const struct node_outside *o, wtime now, 
 	char text[PREFIX_TEXT], addr[ADDR_TEXT], id[24];
 	const uint8_t *r = n->router_id;
 
-	(void)snprintf(id, sizeof(id), "%02x:%02x:%02x:%02x:%02x:%02x:%02x:%02x", r[0], r[1], r[2], r[3], r[4],
-		r[5], r[6], r[7]);
+	(void)snprintf(id, sizeof(id), "%02x:%02x:%02x:%02x:%02x:%02x:%02x:%02x", r[0], r[1], r[2],
+		r[3], r[4], r[5], r[6], r[7]);
 	json_string(j, "version", n->version);
 	json_object(j, "node");
 	json_string(j, "organization", n->config->node.organization);
@@ -225,7 +228,8 @@ void node_status_reply(struct node *n, const struct node_outside *o, wtime now, 
 	json_uint(j, "mtu", n->config->tun.mtu);
 	json_array(j, "addresses");
 	for (size_t i = 0; i < n->config->tun.address_count; i++) {
-		(void)snprintf(text, sizeof(text), "%s/%u", ipaddr_format(&n->config->tun.address[i].ip, addr),
+		(void)snprintf(text, sizeof(text), "%s/%u",
+			ipaddr_format(&n->config->tun.address[i].ip, addr),
 			(unsigned int)n->config->tun.address[i].len);
 		json_string(j, NULL, text);
 	}
@@ -282,7 +286,8 @@ struct route_filter {
 
 static void maybe_route(struct json *j, const struct route_filter *f, const struct route *r)
 {
-	if (f->any || prefix_covers(&r->prefix, &f->prefix) || prefix_covers(&f->prefix, &r->prefix))
+	if (f->any || prefix_covers(&r->prefix, &f->prefix) ||
+		prefix_covers(&f->prefix, &r->prefix))
 		route_object(j, r);
 }
 
@@ -297,16 +302,23 @@ void node_routes_reply(struct node *n, const char *argument, struct json *j)
 	}
 	json_array(j, "routes");
 	for (size_t i = 0; i < c->tun.address_count; i++)
-		maybe_route(j, &f, &(struct route){.prefix = prefix_of(&c->tun.address[i].ip, 128),
-			.origin = "local"});
+		maybe_route(j, &f,
+			&(struct route){.prefix = prefix_of(&c->tun.address[i].ip, 128),
+				.origin = "local"});
 	for (size_t i = 0; i < c->announce_count; i++)
-		maybe_route(j, &f, &(struct route){.prefix = c->announce[i].destination,
-			.source = c->announce[i].source, .origin = "local"});
+		maybe_route(j, &f,
+			&(struct route){.prefix = c->announce[i].destination,
+				.source = c->announce[i].source,
+				.origin = "local"});
 	for (size_t i = 0; i < c->static_route_count; i++) {
 		const struct conf_static_route *s = &c->static_route[i];
 
-		maybe_route(j, &f, &(struct route){.prefix = s->prefix, .origin = "static",
-			.via = node_static_link(n, s), .installed = true, .fixed = s});
+		maybe_route(j, &f,
+			&(struct route){.prefix = s->prefix,
+				.origin = "static",
+				.via = node_static_link(n, s),
+				.installed = true,
+				.fixed = s});
 	}
 	json_array_end(j);
 }
