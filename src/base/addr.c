@@ -127,7 +127,8 @@ const char *prefix_format(const struct prefix *p, char out[static PREFIX_TEXT])
 {
 	char host[ADDR_TEXT];
 
-	(void)snprintf(out, PREFIX_TEXT, "%s/%u", ipaddr_format(&p->addr, host), (unsigned int)p->len);
+	(void)snprintf(out, PREFIX_TEXT, "%s/%u", ipaddr_format(&p->addr, host),
+		(unsigned int)p->len);
 	return out;
 }
 

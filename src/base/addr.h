@@ -6,7 +6,8 @@
 
 enum ip_family { IP_NONE = 0, IP4 = 4, IP6 = 6 };
 
-/* Bytes in network order; an IPv4 address fills b[0..3], the rest is zero. family IP_NONE: unset. */
+/* Bytes in network order; an IPv4 address fills b[0..3], the rest is zero. family IP_NONE: unset.
+ */
 struct ipaddr {
 	uint8_t family; /* enum ip_family */
 	uint8_t b[16];

@@ -50,16 +50,16 @@ struct suite {
 	}
 
 static const struct suite suites[AEAD_COUNT] = {
-	[AEAD_AES128_GCM16] =
-		AEAD_SUITE("AES-128-GCM-16", ENCR_AES_GCM_16, 128, 128, "AES-128-GCM"),
-	[AEAD_AES256_GCM16] =
-		AEAD_SUITE("AES-256-GCM-16", ENCR_AES_GCM_16, 256, 256, "AES-256-GCM"),
+	[AEAD_AES128_GCM16] = AEAD_SUITE("AES-128-GCM-16", ENCR_AES_GCM_16, 128, 128,
+		"AES-128-GCM"),
+	[AEAD_AES256_GCM16] = AEAD_SUITE("AES-256-GCM-16", ENCR_AES_GCM_16, 256, 256,
+		"AES-256-GCM"),
 	[AEAD_CHACHA20_POLY1305] = AEAD_SUITE("ChaCha20-Poly1305", ENCR_CHACHA20_POLY1305, 256, 0,
 		"ChaCha20-Poly1305"),
-	[AEAD_AES128_CBC_SHA256_128] =
-		CBC_SUITE("AES-128-CBC/HMAC-SHA2-256-128", 128, "AES-128-CBC"),
-	[AEAD_AES256_CBC_SHA256_128] =
-		CBC_SUITE("AES-256-CBC/HMAC-SHA2-256-128", 256, "AES-256-CBC"),
+	[AEAD_AES128_CBC_SHA256_128] = CBC_SUITE("AES-128-CBC/HMAC-SHA2-256-128", 128,
+		"AES-128-CBC"),
+	[AEAD_AES256_CBC_SHA256_128] = CBC_SUITE("AES-256-CBC/HMAC-SHA2-256-128", 256,
+		"AES-256-CBC"),
 };
 
 /* Seal and open have contexts of their own, made with the key at once: no packet allocates, and a
@@ -168,7 +168,7 @@ static bool run(EVP_CIPHER_CTX *ctx, const struct aead_op *op)
 static bool fits(const struct aead_op *op, const struct aead_info *info)
 {
 	return op->text_len <= INT_MAX && op->aad.n <= INT_MAX && op->text_len % info->block == 0 &&
-	       (!info->is_aead || op->trailer.n == 0);
+		(!info->is_aead || op->trailer.n == 0);
 }
 
 static int seal_one(const struct aead_op *op)

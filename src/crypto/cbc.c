@@ -25,8 +25,8 @@ int cbc_new(const char *cipher, struct view key, struct view auth_key, bool seal
 	c->cipher = EVP_CIPHER_CTX_new();
 	c->mac = hmac_new("SHA256", auth_key);
 	good = fetched && c->cipher && c->mac &&
-	       EVP_CipherInit_ex2(c->cipher, fetched, key.p, NULL, seal, NULL) == 1 &&
-	       EVP_CIPHER_CTX_set_padding(c->cipher, 0) == 1;
+		EVP_CipherInit_ex2(c->cipher, fetched, key.p, NULL, seal, NULL) == 1 &&
+		EVP_CIPHER_CTX_set_padding(c->cipher, 0) == 1;
 	EVP_CIPHER_free(fetched);
 	if (!good) {
 		cbc_free(c);
@@ -52,8 +52,8 @@ static bool crypt_text(struct cbc *c, const struct aead_op *op, int enc)
 	if (EVP_CipherInit_ex2(c->cipher, NULL, NULL, op->iv, enc, NULL) != 1)
 		return false;
 	return !op->text_len ||
-	       (EVP_CipherUpdate(c->cipher, op->text, &n, op->text, (int)op->text_len) == 1 &&
-		       (size_t)n == op->text_len);
+		(EVP_CipherUpdate(c->cipher, op->text, &n, op->text, (int)op->text_len) == 1 &&
+			(size_t)n == op->text_len);
 }
 
 static bool compute_icv(struct cbc *c, const struct aead_op *op, uint8_t mac[static SHA256])
@@ -61,9 +61,10 @@ static bool compute_icv(struct cbc *c, const struct aead_op *op, uint8_t mac[sta
 	size_t n = 0;
 
 	return hmac_restart(c->mac) && hmac_add(c->mac, op->aad) &&
-	       hmac_add(c->mac, view_of(op->iv, CBC_IV)) &&
-	       hmac_add(c->mac, view_of(op->text, op->text_len)) && hmac_add(c->mac, op->trailer) &&
-	       EVP_MAC_final(c->mac, mac, &n, SHA256) == 1 && n == SHA256;
+		hmac_add(c->mac, view_of(op->iv, CBC_IV)) &&
+		hmac_add(c->mac, view_of(op->text, op->text_len)) &&
+		hmac_add(c->mac, op->trailer) && EVP_MAC_final(c->mac, mac, &n, SHA256) == 1 &&
+		n == SHA256;
 }
 
 int cbc_seal(struct cbc *c, const struct aead_op *op)

@@ -78,7 +78,7 @@ int ed25519_sign(const struct ed25519_key *k, struct view data,
 	uint8_t out[ED25519_SIGNATURE];
 	size_t n = sizeof(out);
 	bool good = ctx && EVP_DigestSignInit_ex(ctx, NULL, NULL, NULL, NULL, k->pkey, NULL) == 1 &&
-	            EVP_DigestSign(ctx, out, &n, data.p, data.n) == 1 && n == sizeof(out);
+		EVP_DigestSign(ctx, out, &n, data.p, data.n) == 1 && n == sizeof(out);
 
 	EVP_MD_CTX_free(ctx);
 	if (!good)
@@ -198,8 +198,8 @@ static int bio_text(BIO *bio, bool written, char **ret)
 int ed25519_to_pem(const struct ed25519_key *k, char **ret)
 {
 	BIO *bio = BIO_new(BIO_s_mem());
-	bool good =
-		bio && PEM_write_bio_PKCS8PrivateKey(bio, k->pkey, NULL, NULL, 0, NULL, NULL) == 1;
+	bool good = bio &&
+		PEM_write_bio_PKCS8PrivateKey(bio, k->pkey, NULL, NULL, 0, NULL, NULL) == 1;
 
 	return bio_text(bio, good, ret);
 }

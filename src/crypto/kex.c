@@ -48,8 +48,8 @@ enum kex_id kex_by_ike(uint16_t transform_id)
 int kex_raw_peer(const struct kex_method *m, struct view public_key, EVP_PKEY **ret)
 {
 	/* for ML-KEM this has the modulus check of FIPS 203 7.2 */
-	EVP_PKEY *peer =
-		EVP_PKEY_new_raw_public_key_ex(NULL, m->type, NULL, public_key.p, public_key.n);
+	EVP_PKEY *peer = EVP_PKEY_new_raw_public_key_ex(NULL, m->type, NULL, public_key.p,
+		public_key.n);
 
 	if (!peer)
 		return -EBADMSG;

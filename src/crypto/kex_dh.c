@@ -50,8 +50,7 @@ static EVP_PKEY *key_import(const struct kex_method *m, const BIGNUM *private_ke
 	EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(NULL, m->type, NULL);
 	OSSL_PARAM *params = NULL;
 	EVP_PKEY *key = NULL;
-	bool good =
-		bld && ctx &&
+	bool good = bld && ctx &&
 		OSSL_PARAM_BLD_push_utf8_string(bld, OSSL_PKEY_PARAM_GROUP_NAME, m->group, 0) == 1;
 
 	if (good && number)
@@ -105,8 +104,8 @@ static bool scalar_base(const EC_GROUP *group, const BIGNUM *scalar, uint8_t *po
 	EC_POINT *q = EC_POINT_new(group);
 	BN_CTX *bn = BN_CTX_secure_new();
 	bool good = q && bn && EC_POINT_mul(group, q, scalar, NULL, NULL, bn) == 1 &&
-	            EC_POINT_point2oct(group, q, POINT_CONVERSION_UNCOMPRESSED, point, point_len,
-			    bn) == point_len;
+		EC_POINT_point2oct(group, q, POINT_CONVERSION_UNCOMPRESSED, point, point_len, bn) ==
+			point_len;
 
 	EC_POINT_free(q);
 	BN_CTX_free(bn);

@@ -105,8 +105,8 @@ int prf_plus(enum prf_id id, struct view key, struct view seed, uint8_t *out, si
 
 		good = (i == 1 ||
 			       (hmac_restart(mac) && hmac_add(mac, view_of(block, info->len)))) &&
-		       hmac_add(mac, seed) && hmac_add(mac, view_of(&i, 1)) &&
-		       hmac_final(mac, block, info->len);
+			hmac_add(mac, seed) && hmac_add(mac, view_of(&i, 1)) &&
+			hmac_final(mac, block, info->len);
 		if (good)
 			wcur_bytes(&w, block, left < info->len ? left : info->len);
 	}

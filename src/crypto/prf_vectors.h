@@ -11,38 +11,38 @@ static const struct {
 	{"0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b", "4869205468657265",
 		{"b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",
 			"afd03944d84895626b0825f4ab46907f15f9dadbe4101ec682aa034c7cebc59cfaea9ea907"
-                        "6ede7f"
+			"6ede7f"
 			"4af152e8b2fa9cb6",
 			"87aa7cdea5ef619d4ff0b4241a1d6cb02379f4e2ce4ec2787ad0b30545e17cdedaa833b7d6"
-                        "b8a702"
+			"b8a702"
 			"038b274eaea3f4e4be9d914eeb61f1702e696c203a126854"}},
 	{"4a656665", "7768617420646f2079612077616e7420666f72206e6f7468696e673f",
 		{"5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
 			"af45d2e376484031617f78d2b58a6b1b9c7ef464f5a01b47e42ec3736322445e8e2240ca5e"
-                        "69e2c7"
+			"69e2c7"
 			"8b3239ecfab21649",
 			"164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea2505549758bf75c0"
-                        "5a994a"
+			"5a994a"
 			"6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737"}},
 	{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 		"dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
 		"dddddddddddddddddddd",
 		{"773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe",
 			"88062608d3e6ad8a0aa2ace014c8a86f0aa635d947ac9febe83ef4e55966144b2a5ab39dc1"
-                        "3814b9"
+			"3814b9"
 			"4e3ab6e101a34f27",
 			"fa73b0089d56a284efb0f0756c890be9b1b5dbdd8ee81a3655f83e33b2279d39bf3e848279"
-                        "a722c8"
+			"a722c8"
 			"06b485a47e67c807b946a337bee8942674278859e13292fb"}},
 	{"0102030405060708090a0b0c0d0e0f10111213141516171819",
 		"cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd"
 		"cdcdcdcdcdcdcdcdcdcd",
 		{"82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b",
 			"3e8a69b7783c25851933ab6290af6ca77a9981480850009cc5577c6e1f573b4e6801dd23c4"
-                        "a7d679"
+			"a7d679"
 			"ccf8a386c674cffb",
 			"b0ba465637458c6990e5a8c5f61d4af7e576d97ff94b872de76f8050361ee3dba91ca5c11a"
-                        "a25eb4"
+			"a25eb4"
 			"d679275cc5788063a5f19741120c4f2de2adebeb10a298dd"}},
 	{"0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c", "546573742057697468205472756e636174696f6e",
 		{"a3b6167473100ee06e0c796c2955552b", "3abf34c3503b2a23a46efc619baef897",
@@ -55,10 +55,10 @@ static const struct {
 		"48617368204b6579204669727374",
 		{"60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
 			"4ece084485813e9088d2c63a041bc5b44f9ef1012a2b588f3cd11f05033ac4c60c2ef6ab40"
-                        "30fe82"
+			"30fe82"
 			"96248df163f44952",
 			"80b24263c7c1a3ebb71493c1dd7be8b49b46d1f41b4aeec1121b013783f8f3526b56d037e0"
-                        "5f2598"
+			"5f2598"
 			"bd0fd2215d6a1e5295e64f73f63f0aec8b915a985d786598"}},
 	{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -70,10 +70,10 @@ static const struct {
 		"65696e6720757365642062792074686520484d414320616c676f726974686d2e",
 		{"9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2",
 			"6617178e941f020d351e2f254e8fd32c602420feb0b8fb9adccebb82461e99c5a678cc31e7"
-                        "99176d"
+			"99176d"
 			"3860e6110c46523e",
 			"e37b6a775dc87dbaa4dfa9f96e5e3ffddebd71f8867289865df5a32d20cdc944b6022cac3c"
-                        "4982b1"
+			"4982b1"
 			"0d5eeb55c3e4de15134676fb6de0446065c97440fa8c6a58"}},
 };
 
