@@ -34,6 +34,10 @@ enum conf_pq { CONF_PQ_PREFER, CONF_PQ_REQUIRE, CONF_PQ_OFF };
 enum conf_switch { CONF_AUTO, CONF_ON, CONF_OFF };
 enum conf_log { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG };
 
+struct conf_mark { /* a place in a text, counted from 1; 0: not known */
+	int line, column;
+};
+
 struct config {
 	const char *file; /* as given, for messages */
 	bool ranet;       /* from ranet's files: its pairing rule holds */
@@ -45,6 +49,7 @@ struct config {
 		bool transit;
 	} node;
 	const char *registry; /* path */
+	struct conf_mark key_at, registry_at;
 	struct conf_endpoint *endpoint;
 	size_t endpoint_count;
 	struct {

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
@@ -47,11 +48,60 @@ static void read_router_id(struct doc *d, struct fy_node *n, void *object)
 	c->node.has_router_id = true;
 }
 
+/* A path. Whoever pastes the key itself must not find it in a message, ever. */
+static void read_key(struct doc *d, struct fy_node *n, void *object)
+{
+	enum { RAW_KEY = 43 }; /* 32 bytes in base64 */
+	struct config *c = object;
+	const char *s = doc_string(d, n, "node.key");
+	bool path = s && (s[0] == '/' || s[0] == '.') && !strpbrk(s, "\n=");
+
+	if (!s)
+		return;
+	if (strstr(s, "-----") || strchr(s, '\n') ||
+		(!path && strlen(s) >= RAW_KEY && doc_looks_secret(s, strlen(s)))) {
+		doc_error(d, n,
+			"node.key holds a key itself; write the path of the file that it is in");
+		return;
+	}
+	c->node.key = s;
+	doc_position(d, n, &c->key_at);
+}
+
+static void read_registry(struct doc *d, struct fy_node *n, void *object)
+{
+	struct config *c = object;
+
+	c->registry = doc_string(d, n, "registry");
+	doc_position(d, n, &c->registry_at);
+}
+
+/* A part of an identity: bounded, so that a DER name of it fits. */
+static const char *read_name(struct doc *d, struct fy_node *n, const char *where)
+{
+	const char *s = doc_string(d, n, where);
+
+	if (s && strlen(s) > CONF_NAME_MAX) {
+		doc_error(d, n, "%s is longer than %d bytes", where, CONF_NAME_MAX);
+		return NULL;
+	}
+	return s;
+}
+
+static void read_organization(struct doc *d, struct fy_node *n, void *object)
+{
+	((struct config *)object)->node.organization = read_name(d, n, "organization");
+}
+
+static void read_common_name(struct doc *d, struct fy_node *n, void *object)
+{
+	((struct config *)object)->node.name = read_name(d, n, "name");
+}
+
 static const struct field node_fields[] = {
-	{"organization", FIELD_STRING, offsetof(struct config, node.organization),
-		.required = true},
-	{"name", FIELD_STRING, offsetof(struct config, node.name), .required = true},
-	{"key", FIELD_STRING, offsetof(struct config, node.key), .required = true},
+	{"organization", FIELD_CUSTOM, .read = read_organization, .required = true},
+	{"name", FIELD_CUSTOM, .read = read_common_name, .required = true},
+	{"key", FIELD_CUSTOM, .read = read_key, .required = true},
 	{"router_id", FIELD_CUSTOM, .read = read_router_id},
 	{"transit", FIELD_BOOL, offsetof(struct config, node.transit)},
 	{NULL},
@@ -93,10 +143,19 @@ static const struct field endpoint_fields[] = {
 	{NULL},
 };
 
+size_t conf_endpoint_count(struct doc *d, struct fy_node *n)
+{
+	size_t count = doc_sequence(d, n, "endpoints");
+
+	if (!count && n && fy_node_get_type(n) == FYNT_SEQUENCE)
+		doc_error(d, n, "endpoints is empty; a node needs one at least");
+	return count;
+}
+
 static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 {
 	struct config *c = object;
-	size_t count = doc_sequence(d, n, "endpoints");
+	size_t count = conf_endpoint_count(d, n);
 	struct fy_node *item;
 	void *it = NULL;
 
@@ -110,12 +169,13 @@ static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 		doc_map(d, item, endpoint_fields, e, "an endpoint");
 		if (e->address.family != IP_NONE && e->family != IP_NONE &&
 			e->address.family != e->family)
-			doc_error(d, item, "endpoint \"%s\": its address is not of its family",
+			doc_error(d, item, "endpoint \"%.40s\": its address is not of its family",
 				e->serial ? e->serial : "?");
 		for (size_t i = 0; e->serial && i + 1 < c->endpoint_count; i++)
 			if (c->endpoint[i].serial && strcmp(c->endpoint[i].serial, e->serial) == 0)
 				doc_error(d, item,
-					"endpoint serial \"%s\" is used twice; each needs its own",
+					"endpoint serial \"%.40s\" is used twice; each needs its "
+				        "own",
 					e->serial);
 	}
 }
@@ -148,7 +208,7 @@ static bool interface_address(struct doc *d, struct fy_node *n, struct conf_tun_
 	const char *s = doc_string(d, n, "an address of the TUN");
 	const char *slash = s ? strchr(s, '/') : NULL;
 	size_t host = slash ? (size_t)(slash - s) : s ? strlen(s) : 0;
-	char text[ADDR_TEXT];
+	char text[ADDR_TEXT], shown[DOC_SHOWN_TEXT];
 	unsigned int len = 0;
 
 	if (!s)
@@ -168,7 +228,8 @@ static bool interface_address(struct doc *d, struct fy_node *n, struct conf_tun_
 			}
 		}
 	}
-	doc_error(d, n, "\"%.60s\" is no address with a prefix length, as 10.66.0.1/32", s);
+	doc_error(d, n, "\"%s\" is no address with a prefix length, as 10.66.0.1/32",
+		doc_shown(s, strlen(s), shown));
 	return false;
 }
 
@@ -197,8 +258,30 @@ static void read_tun_addresses(struct doc *d, struct fy_node *n, void *object)
 	}
 }
 
+/* As the kernel has it (IFNAMSIZ); '%' would make it count. */
+static void read_tun_name(struct doc *d, struct fy_node *n, void *object)
+{
+	static const char *const reserved[] = {"lo", "all", "default", ".", ".."};
+	enum { NAME_MAX_BYTES = 15 };
+	struct config *c = object;
+	const char *s = doc_string(d, n, "tun.name");
+	char shown[DOC_SHOWN_TEXT];
+
+	if (!s)
+		return;
+	if (strlen(s) > NAME_MAX_BYTES || strpbrk(s, "/: \t\r\n\v\f%")) {
+		doc_error(d, n, "tun.name \"%s\" is no interface name (at most 15 characters)",
+			doc_shown(s, strlen(s), shown));
+		return;
+	}
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+		if (strcmp(s, reserved[i]) == 0)
+			doc_error(d, n, "tun.name \"%s\" is reserved; take another, as weft0", s);
+	c->tun.name = s;
+}
+
 static const struct field tun_fields[] = {
-	{"name", FIELD_STRING, offsetof(struct config, tun.name)},
+	{"name", FIELD_CUSTOM, .read = read_tun_name},
 	{"mtu", FIELD_U16, offsetof(struct config, tun.mtu), CONF_MTU_MIN, CONF_MTU_MAX},
 	{"addresses", FIELD_CUSTOM, .read = read_tun_addresses},
 	{"netns", FIELD_STRING, offsetof(struct config, tun.netns)},
@@ -426,7 +509,7 @@ static void read_log(struct doc *d, struct fy_node *n, void *object)
 
 static const struct field config_fields[] = {
 	{"node", FIELD_MAP, .sub = node_fields, .required = true},
-	{"registry", FIELD_STRING, offsetof(struct config, registry), .required = true},
+	{"registry", FIELD_CUSTOM, .read = read_registry, .required = true},
 	{"endpoints", FIELD_CUSTOM, .read = read_endpoints, .required = true},
 	{"peers", FIELD_MAP, .sub = peers_fields},
 	{"tun", FIELD_MAP, .sub = tun_fields},
@@ -475,37 +558,46 @@ int config_new(const char *file, struct config **ret)
 	return 0;
 }
 
+static void check_tables(struct doc *d, const struct config *c)
+{
+	enum { RT_DEFAULT = 253, RT_LOCAL = 255 };
+	uint32_t t = c->routing.table, other = c->routing.default_table;
+
+	if (t == other)
+		doc_error(d, doc_at(d, "/routing"),
+			"routing.table and routing.default_table must differ");
+	else if (t >= RT_DEFAULT && t <= RT_LOCAL)
+		doc_error(d, doc_at(d, "/routing/table"),
+			"routing table %u belongs to the system; take another", t);
+	else if (other > RT_DEFAULT && other <= RT_LOCAL)
+		doc_error(d, doc_at(d, "/routing/default_table"),
+			"routing table %u belongs to the system; take another", other);
+}
+
+static bool same_socket(const struct conf_endpoint *a, const struct conf_endpoint *b)
+{
+	return a->family == b->family && a->port == b->port &&
+		(a->address.family == IP_NONE || b->address.family == IP_NONE ||
+			ipaddr_equal(&a->address, &b->address));
+}
+
 void config_check(struct doc *d, const struct config *c)
 {
-	static const char *const reserved[] = {"lo", "all", "default"};
+	char path[32];
 
-	if (strlen(c->tun.name) > 15 || strpbrk(c->tun.name, "/ \t%"))
-		doc_error(d, NULL,
-			"tun.name \"%.20s\" is no interface name (at most 15 characters)",
-			c->tun.name);
-	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
-		if (strcmp(c->tun.name, reserved[i]) == 0)
-			doc_error(d, NULL, "tun.name \"%s\" is reserved", c->tun.name);
-	if (c->routing.table == c->routing.default_table)
-		doc_error(d, NULL, "routing.table and routing.default_table must differ");
-	for (uint32_t t = 253; t <= 255; t++)
-		if (c->routing.table == t || (c->routing.default_table == t && t != 253))
-			doc_error(d, NULL, "routing table %u belongs to the system; take another",
-				t);
-	if (!c->endpoint_count)
-		doc_error(d, NULL, "endpoints is empty; a node needs one at least");
+	check_tables(d, c);
 	for (size_t i = 0; i < c->endpoint_count; i++)
 		for (size_t j = 0; j < i; j++) {
-			const struct conf_endpoint *a = &c->endpoint[i], *b = &c->endpoint[j];
-			bool any = a->address.family == IP_NONE || b->address.family == IP_NONE ||
-				ipaddr_equal(&a->address, &b->address);
-
-			if (a->family == b->family && a->port == b->port && any)
-				doc_error(d, NULL,
-					"endpoints \"%s\" and \"%s\" both want port %u; give one "
-				        "another port or "
-					"address",
-					b->serial, a->serial, (unsigned int)a->port);
+			if (!same_socket(&c->endpoint[i], &c->endpoint[j]))
+				continue;
+			(void)snprintf(path, sizeof(path), "/endpoints/%zu", i);
+			doc_error(d, doc_at(d, path),
+				"endpoints \"%.40s\" and \"%.40s\" both want port %u; give one "
+			        "another "
+				"port or address",
+				c->endpoint[j].serial, c->endpoint[i].serial,
+				(unsigned int)c->endpoint[i].port);
+			break;
 		}
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "conf/doc_priv.h"
 
-enum { CONF_PORT = 13000, CONF_MTU_MIN = 1280, CONF_MTU_MAX = 65000 };
+enum { CONF_PORT = 13000, CONF_MTU_MIN = 1280, CONF_MTU_MAX = 65000, CONF_NAME_MAX = 255 };
 
 /* A configuration with its defaults, in a new arena. 0 or -ENOMEM. */
 int config_new(const char *file, struct config **ret);
@@ -10,3 +10,5 @@ int config_new(const char *file, struct config **ret);
 void config_check(struct doc *d, const struct config *c);
 /* "ip4"/"ip6" from a scalar; IP_NONE and an error otherwise. */
 enum ip_family conf_read_family(struct doc *d, struct fy_node *n);
+/* The number of this node's endpoints; none is an error. */
+size_t conf_endpoint_count(struct doc *d, struct fy_node *n);

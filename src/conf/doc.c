@@ -10,7 +10,12 @@
 #include <string.h>
 #include "base/mem.h"
 
-enum { MESSAGE = 512, SHOWN = 40 };
+enum {
+	MESSAGE = 512,
+	LINES_MAX = 100, /* errors written out; the rest is only counted */
+	SECRET_RUN = 32, /* so many base64 digits in a row may be a key */
+	TEXT_MAX = 64 << 20,
+};
 
 static struct fy_token *any_token(struct fy_node *n)
 {
@@ -40,25 +45,52 @@ static struct fy_token *any_token(struct fy_node *n)
 
 static void add_line(struct doc *d, int line, int column, const char *message)
 {
+	d->failed = true;
+	if (d->errors->count++ >= LINES_MAX) {
+		if (d->errors->count == LINES_MAX + 1)
+			buf_printf(&d->errors->text, "%s: further errors are left out\n", d->file);
+		return;
+	}
 	if (line > 0)
 		buf_printf(&d->errors->text, "%s:%d:%d: %s\n", d->file, line, column, message);
 	else
 		buf_printf(&d->errors->text, "%s: %s\n", d->file, message);
-	d->errors->count++;
-	d->failed = true;
+}
+
+static const struct fy_mark *node_mark(struct doc *d, struct fy_node *n)
+{
+	struct fy_token *t = any_token(n);
+
+	if (!t && d->near)
+		t = any_token(d->near);
+	return t ? fy_token_start_mark(t) : NULL;
+}
+
+void doc_position(struct doc *d, struct fy_node *n, struct conf_mark *ret)
+{
+	const struct fy_mark *mark = node_mark(d, n);
+
+	*ret = (struct conf_mark){0};
+	if (mark)
+		*ret = (struct conf_mark){.line = mark->line + 1, .column = mark->column + 1};
+}
+
+struct fy_node *doc_at(struct doc *d, const char *path)
+{
+	return fy_node_by_path(fy_document_root(d->fyd), path, strlen(path), FYNWF_DONT_FOLLOW);
 }
 
 void doc_error(struct doc *d, struct fy_node *at, const char *fmt, ...)
 {
 	char message[MESSAGE];
-	struct fy_token *t = any_token(at);
-	const struct fy_mark *mark = t ? fy_token_start_mark(t) : NULL;
+	struct conf_mark mark;
 	va_list ap;
 
 	va_start(ap, fmt);
 	(void)vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
-	add_line(d, mark ? mark->line + 1 : 0, mark ? mark->column + 1 : 0, message);
+	doc_position(d, at, &mark);
+	add_line(d, mark.line, mark.column, message);
 }
 
 /* Syntax errors as the library collected them. */
@@ -107,6 +139,10 @@ int doc_open(struct doc *d, struct view text, bool json)
 			(json ? FYPCF_JSON_FORCE : FYPCF_JSON_NONE),
 	};
 
+	if (text.n > TEXT_MAX) {
+		add_line(d, 0, 0, "is larger than 64 MB: not a file of weft's");
+		return -EINVAL;
+	}
 	if (text.n && memchr(text.p, 0, text.n)) {
 		add_line(d, 0, 0, "holds a zero byte: not a text file");
 		return -EINVAL;
@@ -163,14 +199,35 @@ bool doc_is_quoted(struct fy_node *n)
 	return s == FYNS_SINGLE_QUOTED || s == FYNS_DOUBLE_QUOTED;
 }
 
-/* A short copy for messages, cut and with control characters replaced. */
-static const char *shown(const char *s, size_t n, char out[static SHOWN + 4])
+static bool is_digit64(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+		c == '+' || c == '/' || c == '=' || c == '_';
+}
+
+bool doc_looks_secret(const char *s, size_t n)
+{
+	size_t run = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		run = is_digit64(s[i]) ? run + 1 : 0;
+		if (run >= SECRET_RUN || (n - i >= 5 && memcmp(s + i, "-----", 5) == 0))
+			return true;
+	}
+	return false;
+}
+
+const char *doc_shown(const char *s, size_t n, char out[static DOC_SHOWN_TEXT])
 {
 	size_t i;
 
-	for (i = 0; i < n && i < SHOWN; i++)
-		out[i] = (unsigned char)s[i] < 0x20 || s[i] == 0x7f ? '?' : s[i];
-	memcpy(out + i, n > SHOWN ? "..." : "", n > SHOWN ? 4 : 1);
+	if (doc_looks_secret(s, n)) {
+		strcpy(out, "(not shown: may be a key)");
+		return out;
+	}
+	for (i = 0; i < n && i < DOC_SHOWN; i++)
+		out[i] = (unsigned char)s[i] < 0x20 || (unsigned char)s[i] >= 0x7f ? '?' : s[i];
+	memcpy(out + i, n > DOC_SHOWN ? "..." : "", n > DOC_SHOWN ? 4 : 1);
 	return out;
 }
 
@@ -198,13 +255,13 @@ const char *doc_string(struct doc *d, struct fy_node *n, const char *where)
 
 bool doc_number(struct doc *d, struct fy_node *n, int64_t min, int64_t max, int64_t *ret)
 {
-	char text[SHOWN + 4], *end;
+	char text[DOC_SHOWN_TEXT], *end;
 	size_t len;
 	const char *s = scalar(n, &len);
 	long long v;
 
 	if (s && len && len <= 20 && s[0] >= '0' && s[0] <= '9') {
-		(void)shown(s, len, text);
+		(void)doc_shown(s, len, text);
 		errno = 0;
 		v = strtoll(text, &end, len > 2 && (s[1] == 'x' || s[1] == 'X') ? 16 : 10);
 		if (!*end && !errno && v >= min && v <= max) {
@@ -212,8 +269,8 @@ bool doc_number(struct doc *d, struct fy_node *n, int64_t min, int64_t max, int6
 			return true;
 		}
 	}
-	doc_error(d, n, "\"%s\" is no whole number from %lld to %lld", shown(s ? s : "", len, text),
-		(long long)min, (long long)max);
+	doc_error(d, n, "\"%s\" is no whole number from %lld to %lld",
+		doc_shown(s ? s : "", len, text), (long long)min, (long long)max);
 	return false;
 }
 
@@ -225,7 +282,7 @@ static bool duration(struct doc *d, struct fy_node *n, const struct field *f, in
 		int64_t us;
 	} units[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"m", 60000000},
 		{"h", INT64_C(3600000000)}, {"d", INT64_C(86400000000)}};
-	char text[SHOWN + 4];
+	char text[DOC_SHOWN_TEXT];
 	size_t len, i = 0;
 	const char *s = scalar(n, &len);
 	int64_t v = 0;
@@ -244,7 +301,7 @@ static bool duration(struct doc *d, struct fy_node *n, const struct field *f, in
 	doc_error(d, n,
 		"%s: \"%s\" is no duration from %llds to %llds; write a number and a unit, as "
 	        "500ms, 10s, 4h",
-		f->key, shown(s ? s : "", len, text), (long long)(f->min / 1000000),
+		f->key, doc_shown(s ? s : "", len, text), (long long)(f->min / 1000000),
 		(long long)(f->max / 1000000));
 	return false;
 }
@@ -329,14 +386,14 @@ static const struct field *find_field(const struct field *field, const char *s, 
 static void unknown_key(struct doc *d, struct fy_node *key, const struct field *field,
 	const char *where)
 {
-	char text[SHOWN + 4];
+	char text[DOC_SHOWN_TEXT];
 	size_t len;
 	const char *s = scalar(key, &len);
 	struct buf known = {0};
 
 	for (const struct field *f = field; f->key; f++)
 		buf_printf(&known, "%s%s", known.n ? ", " : "", f->key);
-	doc_error(d, key, "unknown key \"%s\" in %s; known: %s", shown(s ? s : "", len, text),
+	doc_error(d, key, "unknown key \"%s\" in %s; known: %s", doc_shown(s ? s : "", len, text),
 		where, known.p ? (const char *)known.p : "none");
 	buf_free(&known);
 }
@@ -346,6 +403,7 @@ void doc_map(struct doc *d, struct fy_node *n, const struct field *field, void *
 {
 	enum { FIELDS_MAX = 64 };
 	bool seen[FIELDS_MAX] = {false};
+	struct fy_node *near = d->near;
 	struct fy_node_pair *pair;
 	void *it = NULL;
 
@@ -368,10 +426,12 @@ void doc_map(struct doc *d, struct fy_node *n, const struct field *field, void *
 			continue;
 		}
 		seen[f - field] = true;
+		d->near = key;
 		if (!fy_node_pair_value(pair) && f->kind != FIELD_IGNORE)
 			doc_error(d, key, "%s has no value", f->key);
 		else
 			read_field(d, fy_node_pair_value(pair), f, object);
+		d->near = near;
 	}
 	for (const struct field *f = field; f->key; f++)
 		if (f->required && !seen[f - field])
@@ -405,7 +465,7 @@ void doc_strings(struct doc *d, struct fy_node *n, const char *where, const char
 
 bool doc_prefix(struct doc *d, struct fy_node *n, struct prefix *ret)
 {
-	char text[SHOWN + 4], whole[PREFIX_TEXT], fixed[PREFIX_TEXT];
+	char text[DOC_SHOWN_TEXT], whole[PREFIX_TEXT], fixed[PREFIX_TEXT];
 	size_t len;
 	const char *s = scalar(n, &len);
 	struct prefix p;
@@ -429,18 +489,18 @@ bool doc_prefix(struct doc *d, struct fy_node *n, struct prefix *ret)
 			p = prefix_of(&a, (unsigned int)strtoul(slash + 1, NULL, 10));
 			doc_error(d, n,
 				"\"%s\" has bits behind its prefix length; the prefix is %s",
-				shown(s, len, text), prefix_format(&p, fixed));
+				doc_shown(s, len, text), prefix_format(&p, fixed));
 			return false;
 		}
 	}
 	doc_error(d, n, "\"%s\" is no prefix; write one as 10.1.0.0/16 or fd00:1::/64",
-		shown(s ? s : "", len, text));
+		doc_shown(s ? s : "", len, text));
 	return false;
 }
 
 bool doc_address(struct doc *d, struct fy_node *n, struct ipaddr *ret)
 {
-	char text[SHOWN + 4], whole[ADDR_TEXT];
+	char text[DOC_SHOWN_TEXT], whole[ADDR_TEXT];
 	size_t len;
 	const char *s = scalar(n, &len);
 
@@ -450,6 +510,6 @@ bool doc_address(struct doc *d, struct fy_node *n, struct ipaddr *ret)
 		if (!ipaddr_parse(whole, ret))
 			return true;
 	}
-	doc_error(d, n, "\"%s\" is no IPv4 or IPv6 address", shown(s ? s : "", len, text));
+	doc_error(d, n, "\"%s\" is no IPv4 or IPv6 address", doc_shown(s ? s : "", len, text));
 	return false;
 }

@@ -7,12 +7,15 @@
 #include "base/arena.h"
 #include "conf/conf.h"
 
+enum { DOC_SHOWN = 60, DOC_SHOWN_TEXT = DOC_SHOWN + 32 };
+
 struct doc {
 	const char *file;
 	struct fy_diag *diag;
 	struct fy_document *fyd;
 	struct arena *arena;        /* of the object being made; borrowed */
 	struct conf_errors *errors; /* borrowed */
+	struct fy_node *near;       /* stands in for a value that has no position of its own */
 	bool failed;                /* an error was added since the caller last cleared it */
 	bool no_memory;
 };
@@ -22,9 +25,20 @@ struct doc {
 int doc_open(struct doc *d, struct view text, bool json);
 void doc_close(struct doc *d);
 
-/* Adds "file:line:col: message" (position of `at`; NULL: the file alone) and sets d->failed. */
+/* Adds "file:line:col: message" and sets d->failed. The position is that of `at`, else of d->near,
+ * else of the file alone. */
 void doc_error(struct doc *d, struct fy_node *at, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* The node at a path, as "/routing/table"; NULL when the text does not have it. */
+struct fy_node *doc_at(struct doc *d, const char *path);
+/* A value as a message may show it: cut, control characters replaced, and not at all when it looks
+ * like key material. Returns out. */
+const char *doc_shown(const char *s, size_t n, char out[static DOC_SHOWN_TEXT]);
+/* Whether a text looks like a key (PEM, or a long run of base64 or hexadecimal digits). */
+bool doc_looks_secret(const char *s, size_t n);
+/* Where a node stands in the text; 0:0 when that is not known. */
+void doc_position(struct doc *d, struct fy_node *n, struct conf_mark *ret);
 
 enum field_kind {
 	FIELD_STRING,   /* const char * */

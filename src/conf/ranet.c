@@ -64,7 +64,7 @@ static const struct field endpoint_fields[] = {
 static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 {
 	struct config *c = object;
-	size_t count = doc_sequence(d, n, "endpoints");
+	size_t count = conf_endpoint_count(d, n);
 	struct fy_node *item;
 	void *it = NULL;
 

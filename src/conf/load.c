@@ -1,0 +1,180 @@
+/* Configuration, private key and registry, loaded together. */
+#include "conf/load.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/mem.h"
+
+enum { MESSAGE = 1024 };
+
+struct load {
+	const struct conf_files *files;
+	const struct conf_source *source;
+	struct conf_loaded *l;
+	struct conf_errors *errors, *warnings;
+};
+
+/* A line about something in the configuration, at its place when that is known. */
+__attribute__((format(printf, 4, 5))) static void complain(struct conf_errors *to, const char *file,
+	const struct conf_mark *at, const char *fmt, ...)
+{
+	char message[MESSAGE];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	if (at && at->line)
+		buf_printf(&to->text, "%s:%d:%d: %s\n", file, at->line, at->column, message);
+	else
+		buf_printf(&to->text, "%s: %s\n", file, message);
+	to->count++;
+}
+
+static int load_config(struct load *s)
+{
+	const struct conf_source *from = s->source;
+	struct buf text = {0};
+	int err = s->files->read(from->config, CONF_FILE_MAX, &text);
+
+	if (err < 0)
+		complain(s->errors, from->config, NULL, "cannot read the configuration: %s",
+			strerror(-err));
+	else if (from->ranet_registry)
+		err = config_parse_ranet(buf_view(&text), from->config, from->ranet_registry,
+			from->ranet_key, &s->l->config, s->errors);
+	else
+		err = config_parse(buf_view(&text), from->config, &s->l->config, s->errors);
+	buf_free_secret(&text); /* who pasted a key into it must not find it in memory */
+	return err;
+}
+
+static int load_key(struct load *s)
+{
+	const struct config *c = s->l->config;
+	const char *path = c->node.key;
+	struct buf pem = {0};
+	char type[32] = "";
+	int err = s->files->read(path, CONF_KEY_MAX, &pem);
+
+	if (err == -ENOENT)
+		complain(s->errors, c->file, &c->key_at,
+			"the private key %s does not exist; make one: weft keygen > %s", path,
+			path);
+	else if (err < 0)
+		complain(s->errors, c->file, &c->key_at, "cannot read the private key %s: %s", path,
+			strerror(-err));
+	if (err < 0)
+		goto out;
+	err = ed25519_from_pem(buf_view(&pem), &s->l->key, type);
+	if (err == -EKEYREJECTED)
+		complain(s->errors, path, NULL,
+			"holds a key of type %s; it must be Ed25519, as weft keygen makes", type);
+	else if (err < 0)
+		complain(s->errors, path, NULL,
+			"holds no private key; it must be PKCS#8 PEM (BEGIN PRIVATE KEY), as weft "
+		        "keygen "
+			"makes");
+out:
+	buf_free_secret(&pem);
+	return err;
+}
+
+static int load_registry(struct load *s)
+{
+	const struct config *c = s->l->config;
+	struct conf_errors found = {0};
+	struct buf text = {0};
+	int err = s->files->read(c->registry, CONF_REGISTRY_MAX, &text);
+
+	if (err < 0) {
+		complain(s->errors, c->file, &c->registry_at, "cannot read the registry %s: %s",
+			c->registry, strerror(-err));
+	} else {
+		struct conf_errors *to;
+
+		err = registry_parse(buf_view(&text), c->registry, &s->l->registry, &found);
+		to = err < 0 ? s->errors : s->warnings;
+		buf_add(&to->text, found.text.p, found.text.n);
+		to->count += found.count;
+	}
+	conf_errors_free(&found);
+	buf_free(&text);
+	return err;
+}
+
+static const struct registry_node *find_node(const struct load *s, const char *organization,
+	const char *name)
+{
+	const struct registry *r = s->l->registry;
+
+	for (size_t i = 0; i < r->node_count; i++)
+		if (strcmp(r->node[i].name, name) == 0 &&
+			(!organization || strcmp(r->node[i].organization, organization) == 0))
+			return &r->node[i];
+	return NULL;
+}
+
+/* What may be meant so, and mostly is not. */
+static void check_together(struct load *s)
+{
+	const struct config *c = s->l->config;
+	const struct registry_node *own = find_node(s, c->node.organization, c->node.name);
+	uint8_t key[ED25519_PUBLIC];
+
+	ed25519_public(s->l->key, key);
+	if (!own)
+		complain(s->warnings, c->registry, NULL,
+			"does not have this node, \"%.60s\" of organization \"%.60s\": peers will "
+		        "refuse it",
+			c->node.name, c->node.organization);
+	else if (memcmp(own->key, key, sizeof(key)) != 0)
+		complain(s->warnings, c->registry, NULL,
+			"has another public key for this node than belongs to %s: peers will "
+		        "refuse it; "
+			"weft pubkey %s prints the right one",
+			c->node.key, c->node.key);
+	for (size_t i = 0; i < c->static_route_count; i++) {
+		const struct conf_static_route *r = &c->static_route[i];
+
+		if (!find_node(s, r->organization, r->node))
+			complain(s->warnings, c->file, NULL,
+				"static_routes names the node \"%.60s\", which the registry does "
+			        "not have",
+				r->node);
+	}
+}
+
+int conf_load(const struct conf_files *files, const struct conf_source *source,
+	struct conf_loaded *ret, struct conf_errors *errors, struct conf_errors *warnings)
+{
+	struct conf_loaded l = {0};
+	struct load s = {files, source, &l, errors, warnings};
+	int err = load_config(&s);
+
+	if (!err) {
+		int key = load_key(&s), registry = load_registry(&s);
+
+		err = key < 0 ? key : registry;
+	}
+	if (!err)
+		check_together(&s);
+	if (!err && (errors->text.failed || warnings->text.failed))
+		err = -ENOMEM;
+	if (err < 0) {
+		conf_loaded_free(&l);
+		return err == -ENOMEM ? -ENOMEM : -EINVAL;
+	}
+	*ret = l;
+	return 0;
+}
+
+void conf_loaded_free(struct conf_loaded *l)
+{
+	config_free(l->config);
+	registry_free(l->registry);
+	ed25519_free(l->key);
+	*l = (struct conf_loaded){0};
+}
