@@ -1,6 +1,6 @@
 /* Reads the data files of test/vectors: lines of a name and bytes in hex ("-": none), '#' comments.
- * For tests only: it stops the program when a file or a name is missing. WEFT_TEST_DATA is the
- * project's test folder, from meson. */
+ * For tests only: it stops the program when a file or a name is missing. Tests get the project's
+ * test folder as WEFT_TEST_DATA from meson. */
 #pragma once
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,15 +60,14 @@ static inline struct buf vectors_file(const char *path)
 	return b;
 }
 
-/* Loads test/vectors/NAME. Never NULL; vectors_free(). */
-static inline struct vectors *vectors_load(const char *name)
+/* Loads a file: vectors_load(WEFT_TEST_DATA "/vectors/NAME"). Never NULL; vectors_free(). */
+static inline struct vectors *vectors_load(const char *path)
 {
 	struct vectors *v = w_calloc(1, sizeof(*v));
-	char path[4096], *line, *rest;
+	char *line, *rest;
 
 	if (!v)
-		vectors_stop("out of memory", name);
-	snprintf(path, sizeof(path), "%s/vectors/%s", WEFT_TEST_DATA, name);
+		vectors_stop("out of memory", path);
 	v->text = (char *)vectors_file(path).p;
 	for (line = strtok_r(v->text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		char *value = strchr(line, ' ');

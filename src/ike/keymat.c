@@ -115,10 +115,8 @@ int ike_keys_update(struct ike_keys *keys, struct view shared, const struct ike_
 	uint8_t d[PRF_MAX];
 	int r;
 
-	if (!p)
-		return -EINVAL;
 	memcpy(d, keys->d, sizeof(d));
-	rule.key = view_of(d, p->len);
+	rule.key = view_of(d, p ? p->len : 0);
 	r = keys_from_rule(keys, &rule, seed, skeyseed);
 	w_zeroize(d, sizeof(d));
 	return r;
@@ -147,9 +145,10 @@ int ike_keys_rekey(struct ike_keys *keys, const struct ike_keys *old, const stru
 	struct skeyseed_rule rule = {.prf = old->prf};
 
 	/* RFC 7296 2.18: an IKE rekey always has a key exchange; the PRF is the old SA's. */
-	if (!p || n == 0 || seed_parts(shared, n, seed, &rule) < 0)
-		return -EINVAL;
-	rule.key = view_of(old->d, p->len);
+	if (p && n > 0 && seed_parts(shared, n, seed, &rule) == 0)
+		rule.key = view_of(old->d, p->len);
+	else
+		rule.prf = PRF_NONE; /* refused below */
 	return keys_from_rule(keys, &rule, seed, skeyseed);
 }
 

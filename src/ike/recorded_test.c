@@ -17,7 +17,7 @@ enum { SAS = 3, CHILDREN = 4, FRAGMENT_BYTES = 1248, PRF_LEN = 64, KEY_LEN = 36 
 
 static int setup(void **state)
 {
-	*state = vectors_load("hybrid.txt");
+	*state = vectors_load(WEFT_TEST_DATA "/vectors/hybrid.txt");
 	return 0;
 }
 
