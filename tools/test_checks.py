@@ -4,6 +4,7 @@
 Run it alone, or under pytest.
 """
 
+import json
 import subprocess
 import tempfile
 import unittest
@@ -154,6 +155,10 @@ class Layers(Tree):
         self.archive("wire", "int next(void) { static int n; return ++n; }")
         self.fails("check_layers", "mutable static data")
 
+    def test_a_null_cipher(self):
+        self.archive("crypto", "int esp_null_seal(void) { return 0; }")
+        self.fails("check_layers", "a null cipher belongs to bench/ alone")
+
 
 class Budget(Tree):
     def function(self, lines, parameters="void"):
@@ -244,6 +249,59 @@ class Format(Tree):
     def test_other_form(self):
         self.write("src/wire/a.c", "int f(char* p) {\n    return 0;\n}\n")
         self.fails("check_format", "clang-format")
+
+
+class Counting(unittest.TestCase):
+    """The last line of the test run, and its exit code, from the reports of the stages."""
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = Path(self.scratch.name)
+
+    def counts(self, code, last):
+        done = subprocess.run([str(TOOLS / "count_results.py"), str(self.folder)],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.stdout.splitlines()[-1], last, done.stderr)
+        self.assertEqual(done.returncode, code)
+
+    def stage(self, name, code, **reports):
+        (self.folder / f"{name}.exit").write_text(f"{code}\n")
+        for suffix, text in reports.items():
+            (self.folder / f"{name}.{suffix}").write_text(text)
+
+    def meson(self, name, result, said=""):
+        return json.dumps({"name": name, "result": result, "stdout": said}) + "\n"
+
+    def test_stages_without_reports(self):
+        self.stage("a", 0)
+        self.stage("b", 77)
+        self.counts(0, "1 passed, 0 failed, 1 skipped")
+        self.stage("c", 124)
+        self.counts(1, "1 passed, 1 failed, 1 skipped")
+
+    def test_cases_inside_a_program(self):
+        self.stage("unit", 1, json=self.meson("a", "OK", "[  PASSED  ] 7 test(s).")
+                   + self.meson("b", "FAIL", "[  PASSED  ] 3 test(s).\n[  FAILED  ] 2 test(s)")
+                   + self.meson("c", "TIMEOUT") + self.meson("d", "OK") + self.meson("e", "SKIP"))
+        self.counts(1, "11 passed, 3 failed, 1 skipped")
+
+    def test_junit(self):
+        self.stage("netns", 1, xml="<testsuites><testsuite><testcase name='a'/>"
+                   "<testcase name='b'><failure/></testcase><testcase name='c'><error/></testcase>"
+                   "<testcase name='d'><skipped/></testcase></testsuite></testsuites>")
+        self.counts(1, "1 passed, 2 failed, 1 skipped")
+
+    def test_a_stage_that_failed_though_no_case_did(self):
+        self.stage("netns", 137, xml="<testsuite><testcase name='a'/></testsuite>")
+        self.counts(1, "1 passed, 1 failed")
+
+    def test_a_report_cut_short(self):
+        self.stage("netns", 0, xml="<testsuite><testcase")
+        self.counts(1, "0 passed, 1 failed")
+
+    def test_nothing_run(self):
+        self.counts(1, "0 passed, 1 failed")
 
 
 if __name__ == "__main__":

@@ -11,15 +11,15 @@
 
 struct esp_sa_config {
 	bool inbound;
-	uint32_t spi;              /* host order */
+	uint32_t spi; /* host order */
 	enum aead_id aead;
 	const uint8_t *key, *auth; /* lengths as aead_info() says; copied into the context */
 	bool esn;
 	uint32_t slot, child;
-	uint32_t window;           /* inbound: replay window, packets; 0: default 4096 */
-	uint64_t first_seq;        /* outbound: first number to use, 0 means 1; tests start elsewhere */
-	uint64_t soft_limit;       /* outbound: packets after which reserve() says SOFT; 0: default (0.75 *
-	                            * 2^32 without ESN, 2^62 with it) */
+	uint32_t window;     /* inbound: replay window, packets; 0: default 4096 */
+	uint64_t first_seq;  /* outbound: first number to use, 0 means 1; tests start elsewhere */
+	uint64_t soft_limit; /* outbound: the sequence number from which on reserve() says SOFT; 0:
+	                      * default (0.75 * 2^32 without ESN, 2^62 with it) */
 };
 
 /* Makes an SA. The sum of the object is fixed at this call: no allocation later. 0, -EINVAL,

@@ -5,50 +5,50 @@
 
 #define WIRE_DROPS(X)                                                                              \
 	/* from the underlay */                                                                    \
-	X(RUNT, "runt")                             /* shorter than any ESP or IKE header */        \
-	X(TRUNCATED, "truncated")                   /* the kernel cut the datagram */               \
-	X(UNKNOWN_SPI, "unknown-spi")                                                               \
-	X(REPLAY_OLD, "replay-old")                 /* left of the window */                        \
-	X(REPLAY_DUPLICATE, "replay-duplicate")                                                     \
-	X(NOT_AUTHENTIC, "not-authentic")           /* ICV wrong */                                 \
-	X(BAD_PADDING, "bad-padding")                                                               \
-	X(BAD_NEXT_HEADER, "bad-next-header")                                                       \
-	X(DUMMY, "esp-dummy")                       /* RFC 4303 2.6: meant to be thrown away */     \
-	X(ECN, "ecn-ce-not-ect")                    /* RFC 6040 4.2 */                              \
-	/* to the underlay */                                                                       \
-	X(NO_SA, "no-sa")                           /* the link has no outbound SA yet */           \
-	X(HARD_LIMIT, "sa-hard-limit")              /* sequence numbers used up */                  \
-	X(TX_ERROR, "tx-error")                     /* the kernel refused a datagram */             \
-	X(TX_BACKPRESSURE, "tx-backpressure")       /* no buffer: drop, never wait */               \
-	/* inner packets */                                                                         \
-	X(BAD_IP, "bad-ip")                         /* header or length wrong */                    \
-	X(BAD_OFFLOAD, "bad-offload")               /* virtio header makes no sense */              \
-	X(MARTIAN, "martian")                       /* source or destination may not be routed */   \
-	X(OWN_SOURCE, "own-source")                 /* our own address as source, from a peer */    \
-	X(LINK_LOCAL, "link-local")                 /* link-local or UDP 6696, from the TUN */      \
-	X(MULTICAST, "multicast")                                                                   \
-	X(LOOP, "loop")                             /* to an own or a peer's endpoint from the own TUN */ \
-	X(NO_ROUTE, "no-route")                                                                     \
-	X(UNREACHABLE, "unreachable")               /* the route says so */                         \
-	X(BLACKHOLE, "blackhole")                                                                   \
-	X(LINK_DOWN, "link-down")                   /* the next hop's link is gone */               \
-	X(HOP_LIMIT, "hop-limit")                                                                   \
-	X(TOO_BIG, "too-big")                                                                       \
-	X(TRANSIT_REFUSED, "transit-refused")       /* this node is no transit */                   \
-	X(TUN_ERROR, "tun-error")                   /* the kernel refused a packet */               \
-	X(TUN_BACKPRESSURE, "tun-backpressure")                                                     \
-	X(ICMP_LIMIT, "icmp-rate-limit")            /* an error that was not sent */                \
-	/* to the control thread */                                                                 \
-	X(PUNT_FULL, "punt-full")                   /* ring full */                                 \
-	X(PUNT_LIMIT, "punt-rate-limit")            /* unknown IKE beyond its token bucket */       \
-	X(PUNT_UNEXPECTED, "punt-unexpected")       /* link-local traffic nobody asked for */
+	X(RUNT, "runt")           /* shorter than any ESP or IKE header */                         \
+	X(TRUNCATED, "truncated") /* the kernel cut the datagram */                                \
+	X(UNKNOWN_SPI, "unknown-spi")                                                              \
+	X(REPLAY_OLD, "replay-old") /* left of the window */                                       \
+	X(REPLAY_DUPLICATE, "replay-duplicate")                                                    \
+	X(NOT_AUTHENTIC, "not-authentic") /* ICV wrong */                                          \
+	X(BAD_PADDING, "bad-padding")                                                              \
+	X(BAD_NEXT_HEADER, "bad-next-header")                                                      \
+	X(DUMMY, "esp-dummy")    /* RFC 4303 2.6: meant to be thrown away */                       \
+	X(ECN, "ecn-ce-not-ect") /* RFC 6040 4.2 */                                                \
+	/* to the underlay */                                                                      \
+	X(NO_SA, "no-sa")                     /* the link has no outbound SA yet */                \
+	X(HARD_LIMIT, "sa-hard-limit")        /* sequence numbers used up */                       \
+	X(TX_ERROR, "tx-error")               /* the kernel refused a datagram */                  \
+	X(TX_BACKPRESSURE, "tx-backpressure") /* no buffer: drop, never wait */                    \
+	/* inner packets */                                                                        \
+	X(BAD_IP, "bad-ip")           /* header or length wrong */                                 \
+	X(BAD_OFFLOAD, "bad-offload") /* virtio header makes no sense */                           \
+	X(MARTIAN, "martian")         /* source or destination may not be routed */                \
+	X(OWN_SOURCE, "own-source")   /* our own address as source, from a peer */                 \
+	X(LINK_LOCAL, "link-local")   /* link-local or UDP 6696, from the TUN */                   \
+	X(MULTICAST, "multicast")                                                                  \
+	X(LOOP, "loop") /* to an own or a peer's endpoint from the own TUN */                      \
+	X(NO_ROUTE, "no-route")                                                                    \
+	X(UNREACHABLE, "unreachable") /* the route says so */                                      \
+	X(BLACKHOLE, "blackhole")                                                                  \
+	X(LINK_DOWN, "link-down") /* the next hop's link is gone */                                \
+	X(HOP_LIMIT, "hop-limit")                                                                  \
+	X(TOO_BIG, "too-big")                                                                      \
+	X(TRANSIT_REFUSED, "transit-refused") /* this node is no transit */                        \
+	X(TUN_ERROR, "tun-error")             /* the kernel refused a packet */                    \
+	X(TUN_BACKPRESSURE, "tun-backpressure")                                                    \
+	X(ICMP_LIMIT, "icmp-rate-limit") /* an error that was not sent */                          \
+	/* to the control thread */                                                                \
+	X(PUNT_FULL, "punt-full")             /* ring full */                                      \
+	X(PUNT_LIMIT, "punt-rate-limit")      /* unknown IKE beyond its token bucket */            \
+	X(PUNT_UNEXPECTED, "punt-unexpected") /* link-local traffic nobody asked for */
 
 enum drop_reason {
 	DROP_NONE = -1,
 #define X(id, name) DROP_##id,
 	WIRE_DROPS(X)
 #undef X
-	DROP_COUNT
+		DROP_COUNT
 };
 
 /* The name as shown, "?" for a number outside the list. */

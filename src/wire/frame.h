@@ -50,7 +50,7 @@ struct tun_tx {
 struct udp_rx {
 	uint8_t *data;
 	uint32_t len;
-	uint32_t seg_size;      /* 0: one datagram */
+	uint32_t seg_size; /* 0: one datagram */
 	bool truncated;
 	uint8_t tos;            /* DSCP and ECN of the outer header */
 	uint16_t socket;        /* index of the socket it came from */
@@ -68,7 +68,7 @@ struct udp_tx {
 	uint8_t tos;
 	uint16_t socket;
 	uint16_t segments;
-	uint32_t link;          /* slot it is counted against */
+	uint32_t link; /* slot it is counted against */
 	struct endpoint remote;
-	struct endpoint local;  /* source to pin; ip IP_NONE: the kernel's choice */
+	struct endpoint local; /* source to pin; ip IP_NONE: the kernel's choice */
 };

@@ -14,7 +14,7 @@ struct kernel_route {
 	struct prefix source; /* IPv6 source-specific; length 0: any */
 	struct ipaddr prefer; /* preferred source address; IP_NONE: none */
 	uint32_t table;
-	uint32_t metric;      /* 0: the kernel's default */
+	uint32_t metric; /* 0: the kernel's default */
 	bool unreachable;
 };
 
@@ -22,7 +22,7 @@ struct kernel_route {
 struct kernel_rule {
 	enum ip_family family;
 	uint32_t priority;
-	uint32_t mark, mask;       /* mask 0: any packet */
+	uint32_t mark, mask; /* mask 0: any packet */
 	uint32_t table;
 	int suppress_prefixlength; /* -1: not set */
 };
@@ -35,16 +35,17 @@ struct kernel_address {
 struct kernel_state {
 	char tun[KERNEL_NAME];
 	uint16_t mtu;
-	uint8_t protocol;          /* rtm_protocol of everything that is ours */
-	struct ipaddr link_local;  /* the TUN's one stable IPv6 link-local address */
+	uint8_t protocol;         /* rtm_protocol of everything that is ours */
+	struct ipaddr link_local; /* the TUN's one stable IPv6 link-local address */
 	const struct kernel_address *address;
 	size_t address_count;
 	const struct kernel_route *route;
 	size_t route_count;
 	const struct kernel_rule *rule;
 	size_t rule_count;
-	/* Nobody is locked out of a LAN: in this table, each connected network of another interface that
-	 * lies inside one of the routes gets a `throw` route, so that the look-up goes on to the rule
-	 * behind; a route equal to a connected network is left out and reported. 0: no such table. */
+	/* Nobody is locked out of a LAN: in this table, each connected network of another interface
+	 * that lies inside one of the routes gets a `throw` route, so that the look-up goes on to
+	 * the rule behind; a route equal to a connected network is left out and reported. 0: no
+	 * such table. */
 	uint32_t protect_table;
 };

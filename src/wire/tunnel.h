@@ -8,24 +8,26 @@
 /* First member of an implementation's SA; what the plane may see. Owned by the control thread's
  * allocation, used by one plane thread from SA_ADD to SA_GONE. */
 struct tunnel_sa {
-	uint32_t slot;      /* link slot */
-	uint32_t child;     /* the control side's handle, for reports */
-	uint16_t headroom;  /* bytes that seal writes in front of a packet */
-	uint16_t tailroom;  /* bytes at most behind it */
+	uint32_t slot;     /* link slot */
+	uint32_t child;    /* the control side's handle, for reports */
+	uint16_t headroom; /* bytes that seal writes in front of a packet */
+	uint16_t tailroom; /* bytes at most behind it */
 	bool inbound;
 	bool soft_reported, hard_reported; /* plane: the limit was told */
-	/* counters, written by the plane thread, read by any (relaxed) */
+	/* counters, written by the plane thread, read by any (relaxed). Inbound: inner packets and
+	 * bytes accepted, dummies not among them. Outbound: packets counts numbers taken by
+	 * reserve(); bytes is the plane's to count. */
 	uint64_t packets, bytes;
-	uint64_t highest;   /* inbound: highest sequence number accepted; outbound: last used */
+	uint64_t highest; /* inbound: highest sequence number accepted; outbound: last used */
 };
 
 /* A packet to seal in place: `text` has sa->headroom bytes in front and sa->tailroom behind. */
 struct tunnel_seal {
 	struct tunnel_sa *sa;
-	uint64_t seq;      /* from reserve() */
+	uint64_t seq; /* from reserve() */
 	uint8_t *text;
-	uint32_t len;      /* inner packet */
-	uint32_t sealed;   /* set: total bytes, beginning at text - headroom; 0 on an error */
+	uint32_t len;        /* inner packet */
+	uint32_t sealed;     /* set: total bytes, beginning at text - headroom; 0 on an error */
 	uint8_t next_header; /* 4, 41, or 59 for a dummy */
 };
 
@@ -34,10 +36,10 @@ struct tunnel_open {
 	struct tunnel_sa *sa; /* set by demux */
 	uint8_t *data;
 	uint32_t len;
-	uint64_t seq;         /* set by open: full sequence number */
-	uint8_t *text;        /* set by open: the inner packet, inside data */
-	uint32_t text_len;    /* without padding (TFC padding may follow: cut by the IP length) */
-	uint8_t next_header;  /* set by open */
+	uint64_t seq;          /* set by open: full sequence number */
+	uint8_t *text;         /* set by open: the inner packet, inside data */
+	uint32_t text_len;     /* as the inner IP header says; ESP and TFC padding are cut */
+	uint8_t next_header;   /* set by open */
 	enum drop_reason drop; /* set by demux and open: DROP_NONE or why not */
 };
 
@@ -54,15 +56,19 @@ struct tunnel_ops {
 	uint32_t (*sealed_len)(const struct tunnel_sa *sa, uint32_t len);
 	/* Largest inner packet whose sealed form fits in datagram bytes of UDP payload. */
 	uint32_t (*inner_max)(const struct tunnel_sa *sa, uint32_t datagram);
-	/* Takes n sequence numbers: the first in *ret_first. HARD: fewer than n are left, none is taken.
-	 * SOFT: taken, and the soft limit has been passed. */
+	/* Takes n sequence numbers: the first in *ret_first. HARD: fewer than n are left, none is
+	 * taken. SOFT: taken, and the soft limit, a sequence number, has been reached. */
 	enum tunnel_limit (*reserve)(struct tunnel_sa *sa, uint32_t n, uint64_t *ret_first);
-	/* Pure over its operations: any thread may run it. */
+	/* Pure over its operations: any thread may run it, but operations of one SA only one at a
+	 * time (the SA has its key schedule). */
 	void (*seal_batch)(struct tunnel_seal *op, uint32_t n);
-	/* Checks the window, authenticates, decrypts; moves no window. Pure over its operations but for
-	 * reading the windows. Operations with drop set already are left alone. */
+	/* Checks the window, authenticates, decrypts; moves no window. Pure over its operations but
+	 * for reading the windows. Operations with drop set already are left alone. A dummy passes
+	 * here. */
 	void (*open_batch)(struct tunnel_open *op, uint32_t n);
-	/* In arrival order, after open: checks the window again and moves it, counts. DROP_NONE or the
-	 * reason. */
+	/* In arrival order, after open, for every operation or those with drop NONE: checks the
+	 * window again and moves it, counts. DROP_NONE or the reason, which op->drop is then. Given
+	 * an authentic packet that open dropped for what is inside, it moves the window for it,
+	 * too; of dummies, which move it, it says DROP_DUMMY. */
 	enum drop_reason (*accept)(struct tunnel_open *op);
 };
