@@ -1,0 +1,58 @@
+/* What the parts of os/netlink.h share. */
+#pragma once
+#include <linux/rtnetlink.h>
+#include <netlink/msg.h>
+#include <netlink/netlink.h>
+#include "os/netlink.h"
+
+/* One list of numbers that were ever asked for. */
+struct netlink_set {
+	uint32_t *v;
+	size_t n;
+};
+
+struct os_netlink {
+	struct nl_sock *sock;
+	char *netns;
+	uint32_t ifindex;          /* of the TUN; 0: not looked up yet */
+	uint8_t protocol;          /* of what is ours; 0: nothing was applied */
+	struct netlink_set tables; /* where our routes may be */
+	struct netlink_set priorities;
+	struct kernel_address *added; /* addresses that we put on the TUN */
+	size_t added_count;
+};
+
+/* Names a failed step: "what: text" as a line. Returns r. */
+int netlink_failed(struct buf *errors, int r, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The first error of two. */
+static inline int netlink_first(int a, int b)
+{
+	return a < 0 ? a : b;
+}
+
+/* A message with its fixed header (copied). NULL without memory. */
+struct nl_msg *netlink_message(int type, int flags, const void *header, size_t n);
+/* Sends a message (gets owned; NULL: -ENOMEM), takes the replies. 0 or the kernel's negative errno.
+ */
+typedef int netlink_each(void *ctx, struct nlmsghdr *h);
+int netlink_request(struct os_netlink *n, struct nl_msg *m, netlink_each *each, void *ctx);
+bool netlink_set_has(const struct netlink_set *s, uint32_t v);
+int netlink_set_add(struct netlink_set *s, uint32_t v);
+/* Adds an address attribute of its length. */
+int netlink_put_ip(struct nl_msg *m, int attribute, const struct ipaddr *a);
+/* An address attribute; IP_NONE when it is none of that family. */
+struct ipaddr netlink_get_ip(const struct nlattr *a, int family);
+
+static inline int netlink_family(enum ip_family f)
+{
+	return f == IP4 ? AF_INET : AF_INET6;
+}
+
+int netlink_link_apply(struct os_netlink *n, const struct kernel_state *want, struct buf *errors);
+int netlink_address_apply(struct os_netlink *n, const struct kernel_state *want,
+	struct buf *errors);
+/* Stale rules are removed, then (add) the missing ones made. */
+int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bool add,
+	struct buf *errors);
+int netlink_route_apply(struct os_netlink *n, const struct kernel_state *want, struct buf *errors);

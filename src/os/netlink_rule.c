@@ -1,0 +1,138 @@
+/* Policy rules, as ip-rule(8) has them. Ours bear our protocol number, have no selector but the
+ * mark, and point to one of our tables or stand at one of our priorities. */
+#include <errno.h>
+#include <linux/fib_rules.h>
+#include <netlink/attr.h>
+#include <string.h>
+#include "base/mem.h"
+#include "os/netlink_priv.h"
+
+struct rules {
+	struct os_netlink *n;
+	struct kernel_rule *v;
+	size_t count;
+};
+
+static uint32_t rule_u32(struct nlattr **a, int which, uint32_t otherwise)
+{
+	return a[which] && nla_len(a[which]) == sizeof(uint32_t) ? nla_get_u32(a[which])
+								 : otherwise;
+}
+
+static int rule_each(void *ctx, struct nlmsghdr *h)
+{
+	struct rules *all = ctx;
+	struct fib_rule_hdr *f = nlmsg_data(h);
+	struct nlattr *a[FRA_MAX + 1];
+	struct kernel_rule *grown, got = {0};
+
+	if (h->nlmsg_type != RTM_NEWRULE || nlmsg_parse(h, sizeof(*f), a, FRA_MAX, NULL) < 0)
+		return 0;
+	if (!a[FRA_PROTOCOL] || nla_get_u8(a[FRA_PROTOCOL]) != all->n->protocol || a[FRA_SRC] ||
+		a[FRA_DST] || a[FRA_IIFNAME] || a[FRA_OIFNAME])
+		return 0;
+	got.family = f->family == AF_INET ? IP4 : IP6;
+	got.priority = rule_u32(a, FRA_PRIORITY, 0);
+	got.mark = rule_u32(a, FRA_FWMARK, 0);
+	got.mask = rule_u32(a, FRA_FWMASK, 0);
+	got.table = rule_u32(a, FRA_TABLE, f->table);
+	got.suppress_prefixlength = (int)rule_u32(a, FRA_SUPPRESS_PREFIXLEN, UINT32_MAX);
+	if (!netlink_set_has(&all->n->tables, got.table) &&
+		!netlink_set_has(&all->n->priorities, got.priority))
+		return 0;
+	grown = w_realloc(all->v, (all->count + 1) * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	grown[all->count++] = got;
+	all->v = grown;
+	return 0;
+}
+
+static int rule_dump(struct os_netlink *n, int family, struct rules *all)
+{
+	struct fib_rule_hdr f = {.family = (uint8_t)family};
+
+	return netlink_request(n, netlink_message(RTM_GETRULE, NLM_F_DUMP, &f, sizeof(f)),
+		rule_each, all);
+}
+
+static int rule_change(struct os_netlink *n, const struct kernel_rule *k, bool add)
+{
+	struct fib_rule_hdr f = {.family = (uint8_t)netlink_family(k->family),
+		.action = FR_ACT_TO_TBL};
+	struct nl_msg *m = netlink_message(add ? RTM_NEWRULE : RTM_DELRULE,
+		NLM_F_ACK | (add ? NLM_F_CREATE | NLM_F_EXCL : 0), &f, sizeof(f));
+	int r = m ? 0 : -ENOMEM;
+
+	if (r == 0)
+		r = nla_put_u32(m, FRA_PRIORITY, k->priority);
+	if (r == 0)
+		r = nla_put_u32(m, FRA_TABLE, k->table);
+	if (r == 0 && k->mask)
+		r = nla_put_u32(m, FRA_FWMARK, k->mark);
+	if (r == 0 && k->mask)
+		r = nla_put_u32(m, FRA_FWMASK, k->mask);
+	if (r == 0 && k->suppress_prefixlength >= 0)
+		r = nla_put_u32(m, FRA_SUPPRESS_PREFIXLEN, (uint32_t)k->suppress_prefixlength);
+	if (r == 0)
+		r = nla_put_u8(m, FRA_PROTOCOL, n->protocol);
+	if (r < 0) {
+		nlmsg_free(m);
+		return -ENOMEM;
+	}
+	return netlink_request(n, m, NULL, NULL);
+}
+
+static bool rule_equal(const struct kernel_rule *a, const struct kernel_rule *b)
+{
+	return a->family == b->family && a->priority == b->priority && a->mask == b->mask &&
+		(a->mask == 0 || a->mark == b->mark) && a->table == b->table &&
+		(a->suppress_prefixlength < 0 ? -1 : a->suppress_prefixlength) ==
+		(b->suppress_prefixlength < 0 ? -1 : b->suppress_prefixlength);
+}
+
+static bool rule_in(const struct kernel_rule *v, size_t n, const struct kernel_rule *k)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rule_equal(&v[i], k))
+			return true;
+	return false;
+}
+
+static int rule_failed(const struct kernel_rule *k, const char *what, int r, struct buf *errors)
+{
+	return netlink_failed(errors, r, "%s %s rule %u to table %u", what,
+		k->family == IP4 ? "IPv4" : "IPv6", k->priority, k->table);
+}
+
+int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bool add,
+	struct buf *errors)
+{
+	struct rules have = {.n = n};
+	int r = rule_dump(n, AF_INET, &have);
+	int six = rule_dump(n, AF_INET6, &have);
+	int e;
+
+	/* A kernel without IPv6 has no such rules. */
+	if (r == 0 && six != -EAFNOSUPPORT && six != -EOPNOTSUPP)
+		r = six;
+	if (r < 0)
+		r = netlink_failed(errors, r, "read the rules");
+	for (size_t i = 0; r == 0 && i < have.count; i++) {
+		if (rule_in(want->rule, want->rule_count, &have.v[i]))
+			continue;
+		e = rule_change(n, &have.v[i], false);
+		if (e < 0 && e != -ENOENT)
+			r = rule_failed(&have.v[i], "remove", e, errors);
+	}
+	for (size_t i = 0; add && i < want->rule_count; i++) {
+		if (rule_in(have.v, have.count, &want->rule[i]))
+			continue;
+		e = rule_change(n, &want->rule[i], true);
+		/* Someone else has the very same rule: it does what we want. */
+		if (e < 0 && e != -EEXIST)
+			r = netlink_first(r, rule_failed(&want->rule[i], "add", e, errors));
+	}
+	w_free(have.v);
+	return r;
+}
