@@ -90,6 +90,9 @@ int ike_seal_packet(struct ike_protect *p, const struct rng *rng, const struct i
 	if (r)
 		return r;
 	ike_build_begin(&b, packet->h);
+	for (unsigned int i = 0; i < packet->clear_count; i++)
+		ike_build_opaque(&b, packet->clear[i].type, packet->clear[i].flags,
+			packet->clear[i].body);
 	ike_build_open(&b, packet->number ? IKE_PL_SKF : IKE_PL_SK, 0);
 	body = buf_room(&b.out, head + a->iv_len + op.text_len + a->icv_len);
 	if (body)

@@ -58,6 +58,9 @@ struct ike_packet {
 	uint8_t first;          /* next payload of the encrypted payload's header */
 	uint16_t number, total; /* SKF: which fragment of how many */
 	struct view text;
+	const struct ike_payload
+		*clear; /* payloads in front of it, in the clear; clear_count of them */
+	unsigned int clear_count;
 };
 int ike_seal_packet(struct ike_protect *p, const struct rng *rng, const struct ike_packet *packet,
 	struct buf *ret);
