@@ -5,22 +5,33 @@
 
 #include <string.h>
 
-typedef uint64_t lanes __attribute__((vector_size(32)));
+typedef uint64_t lanes __attribute__((vector_size(16)));
 
-enum { LANES = sizeof(lanes) / sizeof(uint64_t) };
+/* Accumulators of one pass, each its own, so that additions need not wait for each other. */
+struct lane_sum {
+	lanes low[2], high[2];
+};
 
-static const lanes low_half = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+enum { STEP = 2 * sizeof(lanes) };
 
-static inline uint64_t sum_lanes(const lanes *v)
+static inline void add_step(struct lane_sum *s, lanes a, lanes b)
 {
-	uint64_t sum = 0;
+	const lanes low_half = {UINT32_MAX, UINT32_MAX};
 
-	for (int i = 0; i < LANES; i++)
-		sum = csum_sum(sum, (*v)[i]);
-	return sum;
+	s->low[0] += a & low_half;
+	s->high[0] += a >> 32;
+	s->low[1] += b & low_half;
+	s->high[1] += b >> 32;
 }
 
-/* The last n < sizeof(lanes) bytes. */
+static inline uint64_t total(const struct lane_sum *s)
+{
+	lanes all = s->low[0] + s->high[0] + s->low[1] + s->high[1];
+
+	return csum_sum(all[0], all[1]);
+}
+
+/* The last n < STEP bytes. */
 static uint64_t add_tail(uint64_t sum, const uint8_t *p, size_t n)
 {
 	uint64_t w = 0;
@@ -36,39 +47,36 @@ static uint64_t add_tail(uint64_t sum, const uint8_t *p, size_t n)
 
 uint64_t csum_add(uint64_t sum, const void *p, size_t n)
 {
+	struct lane_sum s = {0};
 	const uint8_t *at = p;
-	lanes low = {0}, high = {0}, v;
 
-	if (n >= sizeof(v)) {
-		for (; n >= sizeof(v); at += sizeof(v), n -= sizeof(v)) {
-			memcpy(&v, at, sizeof(v));
-			low += v & low_half;
-			high += v >> 32;
-		}
-		low += high;
-		sum = csum_sum(sum, sum_lanes(&low));
+	for (; n >= STEP; at += STEP, n -= STEP) {
+		lanes a, b;
+
+		memcpy(&a, at, sizeof(a));
+		memcpy(&b, at + sizeof(a), sizeof(b));
+		add_step(&s, a, b);
 	}
-	return add_tail(sum, at, n);
+	return add_tail(csum_sum(sum, total(&s)), at, n);
 }
 
 uint64_t csum_copy(uint64_t sum, void *restrict dst, const void *restrict src, size_t n)
 {
+	struct lane_sum s = {0};
 	const uint8_t *at = src;
 	uint8_t *to = dst;
-	lanes low = {0}, high = {0}, v;
 
-	if (n >= sizeof(v)) {
-		for (; n >= sizeof(v); at += sizeof(v), to += sizeof(v), n -= sizeof(v)) {
-			memcpy(&v, at, sizeof(v));
-			memcpy(to, &v, sizeof(v));
-			low += v & low_half;
-			high += v >> 32;
-		}
-		low += high;
-		sum = csum_sum(sum, sum_lanes(&low));
+	for (; n >= STEP; at += STEP, to += STEP, n -= STEP) {
+		lanes a, b;
+
+		memcpy(&a, at, sizeof(a));
+		memcpy(&b, at + sizeof(a), sizeof(b));
+		memcpy(to, &a, sizeof(a));
+		memcpy(to + sizeof(a), &b, sizeof(b));
+		add_step(&s, a, b);
 	}
 	memcpy(to, at, n);
-	return add_tail(sum, at, n);
+	return add_tail(csum_sum(sum, total(&s)), at, n);
 }
 
 uint16_t csum_update(uint16_t field, uint16_t from, uint16_t to)
