@@ -81,29 +81,26 @@ static void snapshot_swap(struct plane *p, const struct plane_snapshot *snapshot
 		gone(p, &up);
 }
 
+/* An inner packet of the control side: it made it, so it is not checked but for being one. */
 static void seal_control(struct plane *p, const struct plane_down *m, wtime now)
 {
-	struct pkt k = {.len = (uint32_t)m->data.n};
-	struct tx_ask ask = {.link = plane_link_of(p, m->slot), .urgent = true, .now = now};
+	struct tx_ask ask = {
+		.link = plane_link_of(p, m->slot),
+		.len = (uint32_t)m->data.n,
+		.urgent = true,
+		.now = now,
+	};
 	enum drop_reason drop = DROP_LINK_DOWN;
-	struct cur c = cur_view(m->data);
+	struct ip_view v;
 	uint8_t *out = NULL;
 
-	if (m->data.n > UINT16_MAX) {
+	plane_count(&p->counters.control_packets, 1);
+	if (m->data.n > UINT16_MAX || ip_parse(m->data, &v) < 0) {
 		pkt_drop(p, DROP_BAD_IP, 1);
 		return;
 	}
-	k.version = cur_u8(&c) >> 4;
-	if (k.version != IP4 && k.version != IP6) {
-		pkt_drop(p, DROP_BAD_IP, 1);
-		return;
-	}
-	k.tos = cur_u8(&c);
-	if (k.version == IP6)
-		k.tos = (uint8_t)((m->data.p[0] & 0xf) << 4 | k.tos >> 4);
-	ask.len = k.len;
-	ask.tos = k.tos;
-	ask.next_header = k.version == IP4 ? NEXT_IP4 : NEXT_IP6;
+	ask.tos = v.tos;
+	ask.next_header = v.family == IP4 ? IP_PROTO_IP4 : IP_PROTO_IP6;
 	if (ask.link)
 		out = tx_room(p, &ask, &drop);
 	if (!out) {
@@ -140,8 +137,7 @@ void plane_down(struct plane *p, const struct plane_down *m, wtime now)
 		seal_control(p, m, now);
 		break;
 	case PLANE_DOWN_MERGE:
-		p->config.merge_tcp = m->flags & 1;
-		p->config.merge_udp = m->flags & 2;
+		gro_set_merge(&p->gro, m->flags & 1, m->flags & 2);
 		break;
 	}
 }

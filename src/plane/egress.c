@@ -27,10 +27,8 @@ static void report_remote(struct plane *p, const struct plane_link *link, const 
 		hash = (hash ^ b->local.ip.b[i]) * 16777619U;
 	if (slot->remote_hash == hash && now.us - slot->remote_told_us < REMOTE_REPORT_US)
 		return;
-	if (!p->config.up(p->config.up_ctx, &up)) {
-		pkt_drop(p, DROP_PUNT_FULL, 1);
-		return;
-	}
+	if (!p->config.up(p->config.up_ctx, &up))
+		return; /* the next packet tells it */
 	slot->remote_hash = hash;
 	slot->remote_told_us = now.us;
 }
@@ -147,13 +145,18 @@ void plane_input_udp(struct plane *p, struct udp_rx *buffer, size_t n, wtime now
 
 enum plane_edge stage_link_parse(struct plane *p, struct pkt *k)
 {
-	enum drop_reason r = pkt_parse(k);
+	enum drop_reason r;
 
+	if (ip_parse(view_of(k->data, k->len), &k->ip) < 0)
+		return edge_drop(k, DROP_BAD_IP);
+	if (k->next_header != (k->ip.family == IP4 ? IP_PROTO_IP4 : IP_PROTO_IP6))
+		return edge_drop(k, DROP_BAD_IP);
+	k->len = k->ip.len;
+	r = ecn_decapsulate(k->outer_tos, k->data);
 	if (r != DROP_NONE)
 		return edge_drop(k, r);
-	if (k->next_header != (k->version == IP4 ? NEXT_IP4 : NEXT_IP6))
-		return edge_drop(k, DROP_BAD_IP);
-	k->pair = pair_look(p, k);
+	k->ip.tos = (uint8_t)(k->ip.family == IP4 ? k->data[1] : get_u16(k->data) >> 4);
+	k->pair = pair_look(p, &k->ip);
 	return EDGE_NEXT;
 }
 

@@ -3,30 +3,12 @@
 
 #include <string.h>
 
-enum { IP4_TTL_AT = 8, IP4_CHECKSUM_AT = 10, IP6_HOP_LIMIT_AT = 7 };
-
-/* RFC 1812 5.3.1, RFC 8200 section 3; RFC 1624 for the checksum. */
-static void decrement_hop_limit(struct pkt *k)
-{
-	uint32_t sum;
-
-	k->hop_limit--;
-	if (k->version == IP6) {
-		k->data[IP6_HOP_LIMIT_AT]--;
-		return;
-	}
-	k->data[IP4_TTL_AT]--;
-	sum = (uint32_t)get_u16(k->data + IP4_CHECKSUM_AT) + 0x100;
-	put_u16(k->data + IP4_CHECKSUM_AT, (uint16_t)(sum + (sum >> 16)));
-}
-
 enum plane_edge stage_transit(struct plane *p, struct pkt *k)
 {
 	if (!p->snapshot->transit)
-		return edge_icmp(k, DROP_TRANSIT_REFUSED, ICMP_PROHIBITED);
-	if (k->hop_limit <= 1)
-		return edge_icmp(k, DROP_HOP_LIMIT, ICMP_HOP_LIMIT);
-	decrement_hop_limit(k);
+		return edge_icmp(k, DROP_TRANSIT_REFUSED, ICMP_ADMIN_PROHIBITED);
+	if (!ip_decrement_ttl(k->data, &k->ip))
+		return edge_icmp(k, DROP_HOP_LIMIT, ICMP_TIME_EXCEEDED);
 	k->transit = true;
 	return EDGE_NEXT;
 }
@@ -35,17 +17,37 @@ enum plane_edge stage_transit(struct plane *p, struct pkt *k)
  * outer datagram may be fragmented (RFC 2473 7.1). */
 enum plane_edge stage_fit(struct plane *p, struct pkt *k)
 {
-	uint32_t size = k->len, mtu = k->pair->link->mtu;
+	uint32_t size = k->split ? k->split->seg_len : k->len, mtu = k->pair->link->mtu;
 
 	(void)p;
-	if (k->version == IP6 && mtu < IP6_MIN_MTU)
-		mtu = IP6_MIN_MTU;
+	if (k->ip.family == IP6 && mtu < IP6_MTU_MIN)
+		mtu = IP6_MTU_MIN;
 	if (size <= mtu)
 		return EDGE_NEXT;
-	if (!k->df)
+	if (!k->ip.dont_fragment)
 		return EDGE_ASIDE;
 	k->icmp_mtu = mtu;
-	return edge_icmp(k, DROP_TOO_BIG, ICMP_TOO_BIG);
+	return edge_icmp(k, DROP_TOO_BIG, ICMP_PACKET_TOO_BIG);
+}
+
+/* A superpacket is cut into the link's batch; packets for which there is no room are lost alone. */
+static enum plane_edge send_segments(struct plane *p, struct pkt *k, struct tx_ask *ask)
+{
+	const struct gso_split *s = k->split;
+	enum drop_reason drop;
+
+	for (uint32_t i = 0; i < s->segments; i++) {
+		uint8_t *text;
+
+		ask->len = i + 1 < s->segments ? s->seg_len : s->last_len;
+		ask->more = s->segments - i - 1;
+		text = tx_room(p, ask, &drop);
+		if (text)
+			gso_split_write(s, i, text);
+		else
+			pkt_drop(p, drop, 1);
+	}
+	return EDGE_DONE;
 }
 
 enum plane_edge stage_send(struct plane *p, struct pkt *k)
@@ -53,16 +55,18 @@ enum plane_edge stage_send(struct plane *p, struct pkt *k)
 	struct tx_ask ask = {
 		.link = k->pair->link,
 		.len = k->len,
-		.tos = k->tos,
-		.next_header = k->version == IP4 ? NEXT_IP4 : NEXT_IP6,
+		.tos = k->ip.tos,
+		.next_header = k->ip.family == IP4 ? IP_PROTO_IP4 : IP_PROTO_IP6,
 		.now = k->now,
 	};
-	uint8_t *text = tx_room(p, &ask, &k->drop);
+	uint8_t *text;
 
+	if (k->split)
+		return send_segments(p, k, &ask);
+	text = tx_room(p, &ask, &k->drop);
 	if (!text)
 		return EDGE_DROP;
 	memcpy(text, k->data, k->len);
-	if (k->transit)
-		plane_count(&p->counters.transit_packets, 1);
+	plane_count(&p->counters.transit_packets, k->transit);
 	return EDGE_DONE;
 }

@@ -7,7 +7,6 @@
 enum {
 	TOTAL_AT = 2,
 	FRAGMENT_AT = 6,
-	CHECKSUM_AT = 10,
 	MORE = 0x2000,
 	OFFSET = 0x1fff,
 	OPTION_COPIED = 0x80,
@@ -18,9 +17,9 @@ enum {
 
 /* The header of all fragments but the first: options without the copied flag are left out (RFC 791
  * section 3.1). Returns its length. */
-static uint32_t later_header(const struct pkt *k, uint8_t out[static HEADER_MAX])
+static uint32_t later_header(const uint8_t *packet, uint32_t header, uint8_t out[static HEADER_MAX])
 {
-	struct cur c = cur_of(k->data, k->transport);
+	struct cur c = cur_of(packet, header);
 	struct wcur w = wcur_of(out, HEADER_MAX);
 
 	wcur_view(&w, cur_take(&c, IP4_HEADER));
@@ -46,53 +45,66 @@ static uint32_t later_header(const struct pkt *k, uint8_t out[static HEADER_MAX]
 
 static void finish_header(uint8_t *ip, uint32_t header, uint32_t total, uint16_t fragment)
 {
-	uint32_t sum = 0;
-
 	put_u16(ip + TOTAL_AT, (uint16_t)total);
 	put_u16(ip + FRAGMENT_AT, fragment);
-	put_u16(ip + CHECKSUM_AT, 0);
-	for (uint32_t i = 0; i < header; i += 2)
-		sum += get_u16(ip + i);
-	sum = (sum & 0xffff) + (sum >> 16);
-	put_u16(ip + CHECKSUM_AT, (uint16_t) ~(sum + (sum >> 16)));
+	ip4_write_checksum(ip, header);
 }
 
-enum plane_edge stage_fragment(struct plane *p, struct pkt *k)
+/* Sends one packet in pieces; DROP_NONE, or why the rest of it was lost. */
+static enum drop_reason send_pieces(struct plane *p, const struct pkt *k, const uint8_t *packet,
+	uint32_t len)
 {
 	struct tx_ask ask = {
 		.link = k->pair->link,
-		.tos = k->tos,
-		.next_header = NEXT_IP4,
+		.tos = k->ip.tos,
+		.next_header = IP_PROTO_IP4,
 		.now = k->now,
 	};
+	uint32_t first = k->ip.header_len, header = first, at = first;
+	uint16_t was = get_u16(packet + FRAGMENT_AT);
 	uint8_t later[HEADER_MAX];
-	uint32_t later_len = later_header(k, later), header = k->transport, at = header;
-	uint16_t was = get_u16(k->data + FRAGMENT_AT);
+	uint32_t later_len = later_header(packet, first, later);
+	enum drop_reason drop;
 
-	if (ask.link->mtu < header + 8)
-		return edge_drop(k, DROP_TOO_BIG);
-	while (at < k->len) {
-		const uint8_t *head = at == k->transport ? k->data : later;
-		uint32_t n = (ask.link->mtu - header) & ~UINT32_C(7), done = at - k->transport;
+	while (at < len) {
+		uint32_t n = (ask.link->mtu - header) & ~UINT32_C(7), done = at - first;
 		uint16_t more = MORE;
 		uint8_t *text;
 
-		if (n >= k->len - at) {
-			n = k->len - at;
+		if (n >= len - at) {
+			n = len - at;
 			more = was & MORE;
 		}
 		ask.len = header + n;
-		text = tx_room(p, &ask, &k->drop);
+		text = tx_room(p, &ask, &drop);
 		if (!text)
-			return EDGE_DROP;
-		memcpy(text, head, header);
-		memcpy(text + header, k->data + at, n);
+			return drop;
+		plane_count(&p->counters.fragments, 1);
+		memcpy(text, at == first ? packet : later, header);
+		memcpy(text + header, packet + at, n);
 		finish_header(text, header, header + n,
 			(uint16_t)(more | (((was & OFFSET) + done / 8) & OFFSET)));
 		at += n;
 		header = later_len;
 	}
-	if (k->transit)
-		plane_count(&p->counters.transit_packets, 1);
+	plane_count(&p->counters.fragments, UINT64_MAX); /* one of them is the packet itself */
+	return DROP_NONE;
+}
+
+enum plane_edge stage_fragment(struct plane *p, struct pkt *k)
+{
+	uint32_t segments = k->split ? k->split->segments : 1;
+
+	if (k->pair->link->mtu < k->ip.header_len + 8U)
+		return edge_drop(k, DROP_TOO_BIG);
+	for (uint32_t i = 0; i < segments; i++) {
+		uint32_t len = k->split ? gso_split_write(k->split, i, p->scratch) : k->len;
+		enum drop_reason r = send_pieces(p, k, k->split ? p->scratch : k->data, len);
+
+		if (r != DROP_NONE)
+			pkt_drop(p, r, 1);
+		else
+			plane_count(&p->counters.transit_packets, k->transit);
+	}
 	return EDGE_DONE;
 }

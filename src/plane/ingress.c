@@ -1,44 +1,38 @@
 /* From the TUN: is it a packet, and may it enter the mesh. */
 #include "plane/plane_priv.h"
 
-/* Completes the checksum of a packet that the kernel left to its device: the field holds the sum of
- * the pseudo-header. */
-static bool complete_checksum(struct pkt *k)
-{
-	uint32_t start = k->gso.csum_start, sum = 0, i;
-	uint16_t r;
-
-	if (start >= k->len || k->gso.csum_offset + 2U > k->len - start)
-		return false;
-	for (i = start; i + 1 < k->len; i += 2)
-		sum += get_u16(k->data + i);
-	if (i < k->len)
-		sum += (uint32_t)k->data[i] << 8;
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	r = (uint16_t)~sum;
-	put_u16(k->data + start + k->gso.csum_offset, r ? r : 0xffff);
-	return true;
-}
-
 enum plane_edge stage_tun_parse(struct plane *p, struct pkt *k)
 {
-	enum drop_reason r = pkt_parse(k);
+	enum drop_reason r = gso_split_init(k->frame, &p->split);
 
-	if (r == DROP_NONE &&
-		(k->gso.type != GSO_NONE || (k->gso.needs_csum && !complete_checksum(k))))
-		r = DROP_BAD_OFFLOAD;
-	if (r != DROP_NONE)
+	if (r != DROP_NONE) {
+		plane_count(&p->counters.tun_rx_packets, 1);
 		return edge_drop(k, r);
-	k->pair = pair_look(p, k);
+	}
+	k->split = &p->split;
+	k->ip = p->split.view;
+	k->len = k->ip.len;
+	k->segments = p->split.segments;
+	plane_count(&p->counters.tun_rx_packets, k->segments);
+	k->pair = pair_look(p, &k->ip);
 	return EDGE_NEXT;
+}
+
+/* The destination port of a UDP packet, 0 when there is none to see. */
+static uint16_t udp_port(const struct pkt *k)
+{
+	uint16_t src, dst;
+
+	if (k->ip.proto != IP_PROTO_UDP || !ip_ports(view_of(k->data, k->len), &k->ip, &src, &dst))
+		return 0;
+	return dst;
 }
 
 /* What may not pass from the own host into the mesh. */
 enum plane_edge stage_tun_guard(struct plane *p, struct pkt *k)
 {
 	unsigned int f = k->pair->flags;
-	uint16_t port = pkt_udp_port(k);
+	uint16_t port = udp_port(k);
 
 	if (f & (PAIR_SRC_LINK_LOCAL | PAIR_DST_LINK_LOCAL) || port == BABEL_PORT)
 		return edge_drop(k, DROP_LINK_LOCAL);
@@ -59,17 +53,18 @@ void plane_input_tun(struct plane *p, struct tun_rx *frame, size_t n, wtime now)
 		struct pkt k = {
 			.data = frame[i].data,
 			.len = frame[i].len,
-			.gso = frame[i].gso,
+			.frame = &frame[i],
 			.segments = 1,
 			.now = now,
 			.time = now,
 		};
 
 		plane_count(&p->counters.tun_rx_frames, 1);
-		plane_count(&p->counters.tun_rx_packets, k.segments);
-		if (p->snapshot)
+		if (p->snapshot) {
 			plane_walk(p, &k, STAGE_TUN_PARSE);
-		else
-			pkt_drop(p, DROP_NO_ROUTE, k.segments);
+		} else {
+			plane_count(&p->counters.tun_rx_packets, 1);
+			pkt_drop(p, DROP_NO_ROUTE, 1);
+		}
 	}
 }

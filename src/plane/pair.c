@@ -25,7 +25,7 @@ static bool is_link_scope(const struct ipaddr *a)
 	return (a->b[1] & 0xf) == SCOPE_INTERFACE || (a->b[1] & 0xf) == SCOPE_LINK;
 }
 
-static bool is_own(const struct plane_snapshot *s, const struct ipaddr *a)
+bool pair_is_own(const struct plane_snapshot *s, const struct ipaddr *a)
 {
 	uint32_t lo = 0, hi = s->own_address_count;
 
@@ -84,7 +84,7 @@ static unsigned int flags_of(const struct plane_snapshot *s, const struct ipaddr
 		f |= PAIR_DST_LINK_LOCAL;
 	if (ipaddr_is_multicast(dst))
 		f |= PAIR_DST_MULTICAST | (is_link_scope(dst) ? PAIR_DST_LINK_LOCAL : 0);
-	if (is_own(s, src))
+	if (pair_is_own(s, src))
 		f |= PAIR_SRC_OWN;
 	if (pair_is_endpoint(s, dst, 0))
 		f |= PAIR_DST_ENDPOINT;
@@ -99,7 +99,7 @@ void pair_route(struct plane *p, struct pair *x)
 
 	x->routed = false;
 	x->link = NULL;
-	if (is_own(s, &x->dst)) {
+	if (pair_is_own(s, &x->dst)) {
 		x->routed = true;
 		x->type = PLANE_LOCAL;
 		return;
@@ -113,22 +113,16 @@ void pair_route(struct plane *p, struct pair *x)
 		x->link = plane_link_of(p, hop->slot);
 }
 
-const struct pair *pair_look(struct plane *p, const struct pkt *k)
+const struct pair *pair_look(struct plane *p, const struct ip_view *v)
 {
-	struct cur c = cur_of(k->data, k->len);
-	struct ipaddr src = {.family = k->version}, dst = {.family = k->version};
 	struct pair *x = &p->pair;
-	size_t n = k->version == IP4 ? 4 : 16;
 
-	cur_skip(&c, k->version == IP4 ? 12 : 8);
-	cur_copy(&c, src.b, n);
-	cur_copy(&c, dst.b, n);
-	if (x->valid && memcmp(&x->src, &src, sizeof(src)) == 0 &&
-		memcmp(&x->dst, &dst, sizeof(dst)) == 0)
+	if (x->valid && memcmp(&x->src, &v->src, sizeof(v->src)) == 0 &&
+		memcmp(&x->dst, &v->dst, sizeof(v->dst)) == 0)
 		return x;
-	x->src = src;
-	x->dst = dst;
-	x->flags = flags_of(p->snapshot, &src, &dst);
+	x->src = v->src;
+	x->dst = v->dst;
+	x->flags = flags_of(p->snapshot, &x->src, &x->dst);
 	pair_route(p, x);
 	x->valid = true;
 	return x;

@@ -89,6 +89,8 @@ struct plane *plane_init(const struct plane_config *c, void *memory)
 	p->segments_max = c->segments_max > TX_SEGMENTS_MAX ? TX_SEGMENTS_MAX : c->segments_max;
 	if (p->segments_max == 0)
 		p->segments_max = 1;
+	gro_init(&p->gro, p->tun_out, PLANE_TUN_OUT_MAX);
+	gro_set_merge(&p->gro, c->merge_tcp, c->merge_udp);
 	tx_reset(p);
 	return p;
 }
@@ -99,12 +101,16 @@ bool plane_full(const struct plane *p)
 {
 	return p->batch_count - p->urgent_count + TX_SPARE > PLANE_UDP_OUT_MAX - TX_URGENT_SENDS ||
 		p->buffer_count + TX_BUFFERS_SPARE > TX_BUFFERS ||
-		p->tun_out_count + TX_SPARE > PLANE_TUN_OUT_MAX;
+		p->gro.count + TX_SPARE > PLANE_TUN_OUT_MAX;
 }
 
 void plane_flush(struct plane *p, wtime now)
 {
 	tx_flush(p, now);
+	p->tun_out_count = gro_finish(&p->gro);
+	for (uint32_t i = 0; i < p->tun_out_count; i++)
+		plane_count(&p->counters.tun_tx_packets, p->tun_out[i].segments);
+	plane_count(&p->counters.tun_tx_frames, p->tun_out_count);
 }
 
 const struct udp_tx *plane_udp_out(const struct plane *p, size_t *ret_n)
@@ -122,6 +128,7 @@ const struct tun_tx *plane_tun_out(const struct plane *p, size_t *ret_n)
 void plane_round_done(struct plane *p)
 {
 	tx_reset(p);
+	gro_reset(&p->gro);
 	p->tun_out_count = 0;
 	p->icmp_count = 0;
 }

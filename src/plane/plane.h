@@ -162,11 +162,19 @@ void plane_round_done(struct plane *p);
 /* The engine's own losses, counted with the rest. */
 void plane_count_drop(struct plane *p, enum drop_reason r, uint64_t n);
 
+/* Nothing is lost unseen: tun_rx_packets + udp_rx_datagrams + control_packets + icmp_sent +
+ * fragments = tun_tx_packets + udp_tx_datagrams + punted + keepalives + the drops, ICMP_LIMIT and
+ * those of plane_count_drop() aside, once a round is flushed. */
 struct plane_counters {
 	uint64_t drops[DROP_COUNT];
 	uint64_t tun_rx_frames, tun_rx_packets, tun_tx_frames, tun_tx_packets;
 	uint64_t udp_rx_buffers, udp_rx_datagrams, udp_tx_sends, udp_tx_datagrams;
-	uint64_t transit_packets, icmp_sent, punted, echo_answered, keepalives;
+	uint64_t transit_packets;
+	uint64_t icmp_sent;       /* errors that were made */
+	uint64_t control_packets; /* PLANE_DOWN_SEAL */
+	uint64_t punted;          /* PLANE_UP_IKE and PLANE_UP_LINK */
+	uint64_t echo_answered, keepalives;
+	uint64_t fragments; /* packets that there are more for fragmenting IPv4 */
 };
 
 /* May be called by any thread (relaxed reads). */

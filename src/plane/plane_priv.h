@@ -2,6 +2,11 @@
  * stage decides is an edge, and one table (plane.c) says where each edge leads. */
 #pragma once
 #include "plane/plane.h"
+#include "wire/ecn.h"
+#include "wire/gro.h"
+#include "wire/gso.h"
+#include "wire/icmp.h"
+#include "wire/ip.h"
 
 enum {
 	TX_SEND_BYTES = 65507,   /* UDP payload of one send: 65535 - 20 - 8 */
@@ -13,21 +18,14 @@ enum {
 	TX_SPARE = 64,           /* sends and frames that one input may need */
 	OPEN_BATCH = 64,
 	ICMP_BUFFERS = 64, /* ICMP errors to the TUN, a round */
-	ICMP_BYTES = 1280,
-	ICMP_RATE = 1000, /* a second (RFC 4443 2.4 f) */
+	ICMP_RATE = 1000,  /* a second (RFC 4443 2.4 f) */
 	ICMP_BURST = 100,
 	IKE_RATE = 2000,
 	IKE_HEADER = 28, /* RFC 7296 3.1 */
 	IKE_MARKER = 4,  /* RFC 3948 2.2 */
 	BABEL_PORT = 6696,
-	IP4_HEADER = 20,
-	IP6_HEADER = 40,
-	IP6_MIN_MTU = 1280, /* RFC 8200 section 5 */
 	REMOTE_REPORT_US = 1000000,
 };
-
-enum { PROTO_ICMP4 = 1, PROTO_TCP = 6, PROTO_UDP = 17, PROTO_ICMP6 = 58 };
-enum { NEXT_IP4 = 4, NEXT_IP6 = 41 };
 
 /* Facts of an address pair that hold for a whole input call. */
 enum pair_flag {
@@ -49,36 +47,21 @@ struct pair {
 	const struct plane_link *link; /* PLANE_LINK: NULL when it is gone */
 };
 
-/* The ICMP error that a stage asks for. */
-enum plane_icmp {
-	ICMP_NOTHING,
-	ICMP_NO_ROUTE,
-	ICMP_PROHIBITED,
-	ICMP_TOO_BIG,
-	ICMP_HOP_LIMIT,
-};
-
 struct pkt {
-	uint8_t *data; /* the inner packet, changed in place */
-	uint32_t len;
-	struct gso gso;
-	uint32_t segments;           /* packets that it stands for */
-	const struct plane_link *in; /* where it came from, NULL: the TUN */
-	const struct pair *pair;     /* addresses and route */
-	enum drop_reason drop;       /* why, on EDGE_DROP and EDGE_ICMP */
-	enum plane_icmp icmp;        /* what to say, on EDGE_ICMP */
+	uint8_t *data;                 /* the inner packet, changed in place */
+	uint32_t len;                  /* as its header says */
+	uint32_t segments;             /* packets that it stands for */
+	const struct tun_rx *frame;    /* from the TUN: as it was read, */
+	const struct gso_split *split; /* and ready to be cut; NULL: from a link */
+	const struct plane_link *in;   /* where it came from, NULL: the TUN */
+	const struct pair *pair;       /* addresses and route */
+	struct ip_view ip;
+	wtime now, time;           /* time: when it was read from its socket */
+	enum drop_reason drop;     /* why, on EDGE_DROP and EDGE_ICMP */
+	enum icmp_error_type icmp; /* what to say, on EDGE_ICMP */
 	uint32_t icmp_mtu;
-	wtime time; /* when it was read from its socket */
-	wtime now;
 	uint8_t outer_tos, next_header; /* from a link: as its datagram had them */
 	bool transit;
-	/* facts of the header, set by pkt_parse() */
-	uint8_t version, tos, hop_limit;
-	uint8_t proto;      /* of the transport, behind IPv6 extension headers */
-	bool df;            /* IPv4: may not be fragmented */
-	bool fragment;      /* any fragment */
-	bool later;         /* not the first: no transport header */
-	uint32_t transport; /* offset */
 };
 
 enum plane_edge {
@@ -163,7 +146,7 @@ struct plane {
 	uint16_t segments_max;
 
 	uint32_t batch_count, urgent_count, buffer_count, icmp_count;
-	uint32_t udp_out_count, tun_out_count;
+	uint32_t udp_out_count, tun_out_count; /* of the flushed round */
 	struct tx_batch batch[PLANE_UDP_OUT_MAX];
 	uint32_t buffer_used[TX_BUFFERS];
 	struct tunnel_seal seal[TX_SEGMENTS_MAX];
@@ -171,8 +154,10 @@ struct plane {
 	const struct udp_rx *open_from[OPEN_BATCH];
 	struct udp_tx udp_out[PLANE_UDP_OUT_MAX];
 	struct tun_tx tun_out[PLANE_TUN_OUT_MAX];
-	uint8_t icmp_buffer[ICMP_BUFFERS][ICMP_BYTES];
+	uint8_t icmp_buffer[ICMP_BUFFERS][ICMP_ERROR_MAX];
 	uint8_t scratch[TX_BUFFER_BYTES];
+	struct gso_split split;
+	struct gro gro;
 	struct plane_slot slot[PLANE_SLOTS];
 	uint8_t buffer[TX_BUFFERS][TX_BUFFER_BYTES] __attribute__((aligned(64)));
 };
@@ -195,7 +180,8 @@ static inline enum plane_edge edge_drop(struct pkt *k, enum drop_reason r)
 	return EDGE_DROP;
 }
 
-static inline enum plane_edge edge_icmp(struct pkt *k, enum drop_reason r, enum plane_icmp icmp)
+static inline enum plane_edge edge_icmp(struct pkt *k, enum drop_reason r,
+	enum icmp_error_type icmp)
 {
 	k->drop = r;
 	k->icmp = icmp;
@@ -207,17 +193,13 @@ void plane_walk(struct plane *p, struct pkt *k, enum plane_stage stage);
 /* The snapshot's link of a slot, or NULL. */
 const struct plane_link *plane_link_of(const struct plane *p, uint32_t slot);
 
-/* pkt.c: reads the header facts; DROP_NONE, or BAD_IP. k->len is cut to the header's length unless
- * the packet is a superpacket. */
-enum drop_reason pkt_parse(struct pkt *k);
-/* The destination port of an UDP packet, 0 when there is none to see. */
-uint16_t pkt_udp_port(const struct pkt *k);
-
 /* pair.c: looks at the addresses of a parsed packet and finds its route (cached). */
-const struct pair *pair_look(struct plane *p, const struct pkt *k);
+const struct pair *pair_look(struct plane *p, const struct ip_view *v);
 /* Finds the route of a pair whose addresses are set. */
 void pair_route(struct plane *p, struct pair *x);
-/* True when address and port are a tunnel endpoint. */
+/* True for an address of the TUN. */
+bool pair_is_own(const struct plane_snapshot *s, const struct ipaddr *a);
+/* True when address and port (0: any) are a tunnel endpoint. */
 bool pair_is_endpoint(const struct plane_snapshot *s, const struct ipaddr *ip, uint16_t port);
 
 /* bucket.c: takes one token when there is one. */
@@ -227,11 +209,17 @@ bool bucket_take(struct bucket *b, wtime now);
 uint8_t *tx_room(struct plane *p, const struct tx_ask *ask, enum drop_reason *ret_drop);
 /* Seals the packet that an urgent tx_room() was for; to be called once it is written. */
 void tx_seal_urgent(struct plane *p, wtime now);
+/* Gives that room back instead. */
+void tx_undo_urgent(struct plane *p);
 /* Seals the open batch of a slot, when there is one. */
 void tx_close(struct plane *p, struct plane_slot *slot, wtime now);
 /* Seals all that is open and lists the sends. */
 void tx_flush(struct plane *p, wtime now);
 void tx_reset(struct plane *p);
+
+/* local.c: a packet that passed ip_parse() and lives until the round is over goes to the TUN; false
+ * when there is no room. */
+bool deliver(struct plane *p, uint8_t *packet, const struct ip_view *v);
 
 /* punt.c: an IKE message (behind its marker), and an inner packet for the control side. */
 void punt_ike(struct plane *p, const struct udp_rx *b, struct view data, wtime now);

@@ -96,7 +96,7 @@ static void toy_seal(struct tunnel_seal *op, uint32_t n)
 			op->text[i] ^= 0x5a;
 		op->text[op->len] = op->next_header;
 		put_u32(op->text + op->len + 1, toy_sum(d, RIG_HEAD + op->len + 1));
-		op->sealed = op->len + RIG_HEAD + RIG_TAIL;
+		op->sealed = ((struct toy_sa *)op->sa)->broken ? 0 : op->len + RIG_HEAD + RIG_TAIL;
 	}
 }
 
@@ -173,6 +173,32 @@ static bool rig_on_up(void *ctx, const struct plane_up *up)
 		memcpy(x->data, up->data.p, up->data.n);
 	x->up.data.p = x->data;
 	return true;
+}
+
+static bool rig_ike_known(const void *ctx, uint64_t spi_i, uint64_t spi_r)
+{
+	const struct rig *r = ctx;
+
+	return r->known && r->known(NULL, spi_i, spi_r);
+}
+
+void rig_know(struct rig *r, bool (*known)(const void *ctx, uint64_t spi_i, uint64_t spi_r))
+{
+	r->known = known;
+}
+
+uint32_t rig_seal(struct toy_sa *sa, uint8_t *out, const uint8_t *packet, uint32_t len,
+	uint8_t next_header)
+{
+	struct tunnel_seal op = {.sa = &sa->t,
+		.text = out + RIG_HEAD,
+		.len = len,
+		.next_header = next_header};
+
+	assert_int_equal(toy_reserve(&sa->t, 1, &op.seq), TUNNEL_OK);
+	memcpy(op.text, packet, len);
+	toy_seal(&op, 1);
+	return op.sealed;
 }
 
 static struct ipaddr addr(const char *s)
@@ -267,6 +293,8 @@ void rig_init(struct rig *r, unsigned int id, unsigned int links, const unsigned
 		.table = &r->table,
 		.up = rig_on_up,
 		.up_ctx = r,
+		.ike_known = rig_ike_known,
+		.ike_known_ctx = r,
 		.merge_tcp = true,
 		.merge_udp = true,
 		.segments_max = 64,
@@ -416,6 +444,30 @@ struct rig_up *rig_find(struct rig *r, enum plane_up_type type)
 		if (r->up[i].up.type == type)
 			return &r->up[i];
 	return NULL;
+}
+
+void rig_inject(struct rig *from, unsigned int slot, struct rig *to, const uint8_t *packet,
+	uint32_t len)
+{
+	push(from,
+		(struct plane_down){.type = PLANE_DOWN_SEAL,
+			.slot = slot,
+			.data = view_of(packet, len)});
+	rig_round(from);
+	rig_carry(from, slot, to);
+	rig_round(to);
+}
+
+bool rig_balanced(const struct rig *r)
+{
+	struct plane_counters c;
+	uint64_t in, out;
+
+	plane_counters(r->plane, &c);
+	in = c.tun_rx_packets + c.udp_rx_datagrams + c.control_packets + c.icmp_sent + c.fragments;
+	out = c.tun_tx_packets + c.udp_tx_datagrams + c.punted + c.keepalives + rig_dropped(r) -
+		c.drops[DROP_ICMP_LIMIT];
+	return in == out;
 }
 
 /* ---- packets ---- */

@@ -21,6 +21,7 @@ struct toy_sa {
 	struct tunnel_sa t; /* first */
 	uint32_t spi;
 	uint64_t next, soft, hard;
+	bool broken;   /* outbound: sealing fails */
 	uint64_t seen; /* inbound: bits of the last 64 */
 };
 
@@ -50,6 +51,7 @@ struct rig {
 	struct rig_up up[RIG_UPS];
 	size_t ups;
 	bool up_full;
+	bool (*known)(const void *ctx, uint64_t spi_i, uint64_t spi_r);
 	wtime now;
 	/* what the last round sent */
 	struct udp_rx *rx; /* as the far end receives it; data owned */
@@ -76,6 +78,12 @@ void rig_routes(struct rig *r, unsigned int id, const unsigned int *peers,
 	const struct fib_entry *more, size_t n);
 struct fib_entry rig_route(const char *destination, const char *source, uint32_t value);
 
+/* The filter of known IKE SPIs from here on. */
+void rig_know(struct rig *r, bool (*known)(const void *ctx, uint64_t spi_i, uint64_t spi_r));
+/* Seals anything: writes len + RIG_HEAD + RIG_TAIL bytes, returns that. */
+uint32_t rig_seal(struct toy_sa *sa, uint8_t *out, const uint8_t *packet, uint32_t len,
+	uint8_t next_header);
+
 void rig_tun(struct rig *r, uint8_t *data, uint32_t len);
 void rig_tun_gso(struct rig *r, uint8_t *data, uint32_t len, struct gso gso);
 /* Flushes, and keeps copies of all outputs. */
@@ -87,6 +95,12 @@ uint64_t rig_drops(const struct rig *r, enum drop_reason d);
 uint64_t rig_dropped(const struct rig *r);
 /* The first report of a type, or NULL. */
 struct rig_up *rig_find(struct rig *r, enum plane_up_type type);
+
+/* Seals an inner packet on a link as the control side does, and carries it to the far end. */
+void rig_inject(struct rig *from, unsigned int slot, struct rig *to, const uint8_t *packet,
+	uint32_t len);
+/* Every packet that came in is accounted for: went out, up, or was dropped. */
+bool rig_balanced(const struct rig *r);
 
 struct packet {
 	uint8_t version, tos, hop_limit, proto;

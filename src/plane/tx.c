@@ -14,10 +14,7 @@ static void report_limit(struct plane *p, struct tunnel_sa *sa, enum tunnel_limi
 	up.type = limit == TUNNEL_HARD ? PLANE_UP_HARD_LIMIT : PLANE_UP_SOFT_LIMIT;
 	if (*told)
 		return;
-	if (p->config.up(p->config.up_ctx, &up))
-		*told = true;
-	else
-		pkt_drop(p, DROP_PUNT_FULL, 1);
+	*told = p->config.up(p->config.up_ctx, &up);
 }
 
 /* Counts a sealed batch's packets against its link and SA. */
@@ -100,10 +97,9 @@ void tx_close(struct plane *p, struct plane_slot *slot, wtime now)
 	slot->open = 0;
 }
 
-/* RFC 6040 4.1, normal mode: the outer ECN field is the inner's. */
 static uint8_t outer_tos(const struct plane *p, uint8_t inner)
 {
-	return p->snapshot->copy_dscp ? inner : inner & 3;
+	return ecn_encapsulate(inner, p->snapshot->copy_dscp);
 }
 
 /* Appends to a batch; NULL when the packet does not belong into it or there is no room. */
@@ -224,6 +220,12 @@ uint8_t *tx_room(struct plane *p, const struct tx_ask *ask, enum drop_reason *re
 void tx_seal_urgent(struct plane *p, wtime now)
 {
 	batch_seal(p, &p->batch[p->batch_count - 1], now);
+}
+
+void tx_undo_urgent(struct plane *p)
+{
+	p->batch_count--;
+	p->urgent_count--;
 }
 
 /* Lists sealed batches of one kind. */

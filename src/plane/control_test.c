@@ -1,0 +1,339 @@
+/* Between the plane and the control side: messages down, reports up, and what a link's two ends say
+ * to each other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+#include "base/mem.h"
+#include "plane/rig_test.h"
+
+enum { A = 1, B = 2 };
+
+struct nodes {
+	struct rig a, b;
+	uint8_t data[2048];
+};
+
+static int setup(void **state)
+{
+	struct nodes *n = w_calloc(1, sizeof(*n));
+
+	assert_non_null(n);
+	rig_init(&n->a, A, 1, (const unsigned int[]){B}, (const unsigned int[]){0});
+	rig_init(&n->b, B, 1, (const unsigned int[]){A}, (const unsigned int[]){0});
+	*state = n;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct nodes *n = *state;
+
+	rig_done(&n->a);
+	rig_done(&n->b);
+	w_free(n);
+	return 0;
+}
+
+static const struct packet good = {.version = 6,
+	.proto = 17,
+	.src = "fd00:1::5",
+	.dst = "fd00:2::1",
+	.sport = 1000,
+	.dport = 2000,
+	.len = 200};
+
+static void tun(struct nodes *n)
+{
+	rig_tun(&n->a, n->data, packet_make(n->data, &good));
+}
+
+static void down(struct rig *r, struct plane_down m)
+{
+	plane_down(r->plane, &m, r->now);
+}
+
+static size_t count_ups(const struct rig *r, enum plane_up_type type)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->ups; i++)
+		n += r->up[i].up.type == type;
+	return n;
+}
+
+/* A packet that waits in a batch is sealed with the SA it was meant for, before that goes. */
+static void what_waits_is_sealed_before_its_sa_goes(void **state)
+{
+	struct nodes *n = *state;
+	struct toy_sa next = n->a.out[0], next_in = n->b.in[0];
+
+	next.spi = next_in.spi = 99;
+	down(&n->b, (struct plane_down){.type = PLANE_DOWN_SA_ADD, .sa = &next_in.t});
+	tun(n);
+	down(&n->a, (struct plane_down){.type = PLANE_DOWN_SA_ADD, .sa = &next.t});
+	down(&n->a, (struct plane_down){.type = PLANE_DOWN_SA_OUTBOUND, .slot = 0, .sa = &next.t});
+	tun(n);
+	down(&n->a, (struct plane_down){.type = PLANE_DOWN_SA_REMOVE, .sa = &n->a.out[0].t});
+	memset(&n->a.out[0], 0xa5, sizeof(n->a.out[0]));
+	rig_round(&n->a);
+	assert_int_equal(n->a.rx_count, 2);
+	assert_int_equal(get_u32(n->a.rx[0].data), A * 16);
+	assert_int_equal(get_u32(n->a.rx[1].data), 99);
+	assert_int_equal(count_ups(&n->a, PLANE_UP_SA_GONE), 1);
+	rig_carry(&n->a, 0, &n->b);
+	rig_round(&n->b);
+	assert_int_equal(rig_dropped(&n->b), 0);
+	/* The one in use goes, too: nothing is left to send with. */
+	tun(n);
+	down(&n->a, (struct plane_down){.type = PLANE_DOWN_SA_REMOVE, .sa = &next.t});
+	tun(n);
+	rig_round(&n->a);
+	assert_int_equal(n->a.rx_count, 1);
+	assert_int_equal(rig_drops(&n->a, DROP_NO_SA), 1);
+}
+
+static void a_link_that_goes_comes_back_once(void **state)
+{
+	struct nodes *n = *state;
+
+	tun(n);
+	down(&n->a, (struct plane_down){.type = PLANE_DOWN_LINK_REMOVE, .slot = 0});
+	down(&n->a, (struct plane_down){.type = PLANE_DOWN_LINK_REMOVE, .slot = 0});
+	tun(n);
+	rig_round(&n->a);
+	assert_int_equal(n->a.rx_count, 1);
+	assert_int_equal(rig_drops(&n->a, DROP_NO_SA), 1);
+	assert_int_equal(count_ups(&n->a, PLANE_UP_LINK_GONE), 1);
+	assert_ptr_equal(rig_find(&n->a, PLANE_UP_LINK_GONE)->up.state, &n->a.state[0]);
+	assert_int_equal(n->a.state[0].tx_packets, 1);
+}
+
+static void what_cannot_be_added_comes_back(void **state)
+{
+	struct nodes *n = *state;
+	struct toy_sa twice = n->a.in[0];
+	struct plane_link_state state_of = {0};
+
+	down(&n->a, (struct plane_down){.type = PLANE_DOWN_SA_ADD, .sa = &twice.t});
+	assert_int_equal(count_ups(&n->a, PLANE_UP_SA_GONE), 1);
+	assert_ptr_equal(n->a.up[0].up.sa, &twice.t);
+	down(&n->a,
+		(struct plane_down){.type = PLANE_DOWN_LINK_ADD,
+			.slot = PLANE_SLOTS,
+			.state = &state_of});
+	assert_int_equal(count_ups(&n->a, PLANE_UP_LINK_GONE), 1);
+}
+
+static void the_former_snapshot_comes_back(void **state)
+{
+	struct nodes *n = *state;
+	struct plane_snapshot next = n->a.snapshot;
+
+	next.generation = 2;
+	down(&n->a, (struct plane_down){.type = PLANE_DOWN_SNAPSHOT, .snapshot = &next});
+	assert_int_equal(n->a.ups, 1);
+	assert_int_equal(n->a.up[0].up.type, PLANE_UP_SNAPSHOT_GONE);
+	assert_ptr_equal(n->a.up[0].up.snapshot, &n->a.snapshot);
+	tun(n);
+	rig_round(&n->a);
+	assert_int_equal(n->a.rx_count, 1);
+	down(&n->a, (struct plane_down){.type = PLANE_DOWN_SNAPSHOT, .snapshot = NULL});
+	tun(n);
+	rig_carry(&n->a, 0, &n->b);
+	rig_round(&n->a);
+	assert_int_equal(rig_drops(&n->a, DROP_NO_ROUTE), 1);
+}
+
+/* Told once, and told again when there was no room for it. */
+static void limits_are_told_once(void **state)
+{
+	struct nodes *n = *state;
+
+	n->a.out[0].soft = 3;
+	n->a.out[0].hard = 6;
+	for (int i = 1; i <= 10; i++) {
+		n->a.up_full = i <= 4;
+		tun(n);
+		rig_round(&n->a);
+		assert_int_equal(count_ups(&n->a, PLANE_UP_SOFT_LIMIT), i > 4);
+		assert_int_equal(count_ups(&n->a, PLANE_UP_HARD_LIMIT), i > 6);
+	}
+	assert_int_equal(rig_find(&n->a, PLANE_UP_SOFT_LIMIT)->up.child, 100);
+	assert_int_equal(rig_drops(&n->a, DROP_HARD_LIMIT), 4);
+	assert_int_equal(n->a.out[0].next, 7);
+}
+
+/* Carries one packet whose outer source is port, and returns how often a move was told by now. */
+static size_t from_port(struct nodes *n, uint16_t port)
+{
+	tun(n);
+	rig_round(&n->a);
+	n->a.rx[0].remote.port = port;
+	rig_carry(&n->a, 0, &n->b);
+	rig_round(&n->b);
+	return count_ups(&n->b, PLANE_UP_REMOTE);
+}
+
+static void a_peer_that_moved_is_told_with_measure(void **state)
+{
+	struct nodes *n = *state;
+
+	assert_int_equal(from_port(n, 13000), 0);
+	assert_int_equal(from_port(n, 14000), 1);
+	assert_int_equal(n->b.up[0].up.remote.port, 14000);
+	assert_int_equal(n->b.up[0].up.slot, 0);
+	assert_int_equal(from_port(n, 14000), 1);
+	assert_int_equal(from_port(n, 14001), 2);
+	assert_int_equal(from_port(n, 14001), 2);
+	n->b.now.us += W_SEC;
+	assert_int_equal(from_port(n, 14001), 3);
+}
+
+/* An old packet that comes late from elsewhere says nothing about where the peer is. */
+static void late_packets_move_nobody(void **state)
+{
+	struct nodes *n = *state;
+	struct udp_rx late;
+	uint8_t copy[512];
+
+	tun(n);
+	rig_round(&n->a);
+	late = n->a.rx[0];
+	memcpy(copy, late.data, late.len);
+	late.data = copy;
+	late.socket = 0;
+	late.remote.port = 666;
+	assert_int_equal(from_port(n, 13000), 0);
+	plane_input_udp(n->b.plane, &late, 1, n->b.now);
+	rig_round(&n->b);
+	assert_int_equal(rig_dropped(&n->b), 0);
+	assert_int_equal(count_ups(&n->b, PLANE_UP_REMOTE), 0);
+}
+
+static bool known(const void *ctx, uint64_t spi_i, uint64_t spi_r)
+{
+	(void)ctx;
+	return spi_i == 1 && spi_r == 2;
+}
+
+static void ike(struct rig *r, uint64_t spi_i, uint64_t spi_r)
+{
+	uint8_t m[4 + 28 + 3] = {0};
+	struct udp_rx b = {.data = m, .len = sizeof(m), .time = r->now, .socket = 5};
+
+	put_u64(m + 4, spi_i);
+	put_u64(m + 12, spi_r);
+	plane_input_udp(r->plane, &b, 1, r->now);
+}
+
+/* Unknown SPIs are limited, established ones are not. */
+static void ike_goes_up(void **state)
+{
+	struct nodes *n = *state;
+
+	for (int i = 0; i < 15; i++)
+		ike(&n->b, 7, 8);
+	assert_int_equal(count_ups(&n->b, PLANE_UP_IKE), 10);
+	assert_int_equal(rig_drops(&n->b, DROP_PUNT_LIMIT), 5);
+	assert_int_equal(n->b.up[0].up.data.n, 31);
+	assert_int_equal(n->b.up[0].up.socket, 5);
+	assert_false(n->b.up[0].up.established);
+	rig_know(&n->b, known);
+	ike(&n->b, 1, 2);
+	assert_int_equal(count_ups(&n->b, PLANE_UP_IKE), 11);
+	assert_true(n->b.up[10].up.established);
+	n->b.now.us += W_SEC / 2;
+	for (int i = 0; i < 15; i++)
+		ike(&n->b, 7, 8);
+	assert_int_equal(count_ups(&n->b, PLANE_UP_IKE), 16);
+}
+
+static void keepalives_are_not_drops(void **state)
+{
+	struct nodes *n = *state;
+	uint8_t keepalive = 0xff;
+	struct udp_rx b = {.data = &keepalive, .len = 1};
+	struct plane_counters c;
+
+	plane_input_udp(n->b.plane, &b, 1, n->b.now);
+	plane_counters(n->b.plane, &c);
+	assert_int_equal(c.keepalives, 1);
+	assert_int_equal(rig_dropped(&n->b), 0);
+	assert_true(rig_balanced(&n->b));
+}
+
+static void echo(struct nodes *n, const char *dst, uint8_t type)
+{
+	struct packet f = {.version = 6,
+		.proto = 58,
+		.src = "fe80::1:0",
+		.dst = dst,
+		.sport = (uint16_t)(type << 8),
+		.hop_limit = 255,
+		.len = 120};
+
+	rig_inject(&n->a, 0, &n->b, n->data, packet_make(n->data, &f));
+}
+
+/* A request to the own address, or to all nodes, is answered from the own address. */
+static void echo_requests_are_answered(void **state)
+{
+	static const char *const dst[] = {"fe80::2:0", "ff02::1"};
+	struct nodes *n = *state;
+
+	for (size_t i = 0; i < 2; i++) {
+		const uint8_t *p;
+
+		echo(n, dst[i], 128);
+		assert_int_equal(n->b.ups, 0);
+		assert_int_equal(n->b.rx_count, 1);
+		n->a.ups = 0;
+		rig_carry(&n->b, 0, &n->a);
+		assert_int_equal(n->a.ups, 1);
+		assert_int_equal(n->a.up[0].up.type, PLANE_UP_LINK);
+		p = n->a.up[0].data;
+		assert_int_equal(n->a.up[0].up.data.n, 120);
+		assert_true(packet_valid(p, 120));
+		assert_int_equal(p[40], 129);
+		assert_memory_equal(p + 8, n->b.link[0].own_link_local.b, 16);
+		assert_memory_equal(p + 24, n->a.link[0].own_link_local.b, 16);
+		assert_memory_equal(p + 44, n->data + 44, 76);
+		rig_round(&n->a);
+	}
+	assert_true(rig_balanced(&n->a) && rig_balanced(&n->b));
+}
+
+static void echo_replies_go_up(void **state)
+{
+	struct nodes *n = *state;
+
+	echo(n, "fe80::2:0", 129);
+	assert_int_equal(n->b.ups, 1);
+	assert_int_equal(n->b.up[0].up.type, PLANE_UP_LINK);
+	assert_int_equal(n->b.rx_count, 0);
+	echo(n, "fe80::99", 129);
+	assert_int_equal(n->b.ups, 1);
+	assert_int_equal(rig_drops(&n->b, DROP_PUNT_UNEXPECTED), 1);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(what_waits_is_sealed_before_its_sa_goes),
+		T(a_link_that_goes_comes_back_once),
+		T(what_cannot_be_added_comes_back),
+		T(the_former_snapshot_comes_back),
+		T(limits_are_told_once),
+		T(a_peer_that_moved_is_told_with_measure),
+		T(late_packets_move_nobody),
+		T(ike_goes_up),
+		T(keepalives_are_not_drops),
+		T(echo_requests_are_answered),
+		T(echo_replies_go_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
