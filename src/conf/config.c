@@ -39,7 +39,7 @@ static void read_router_id(struct doc *d, struct fy_node *n, void *object)
 			p[2] != (last ? 0 : ':')) {
 			doc_error(d, n,
 				"router_id must be auto, or eight bytes as "
-			        "02:00:5e:10:00:00:00:01");
+				"02:00:5e:10:00:00:00:01");
 			return;
 		}
 		id[i] = (uint8_t)(hex_digit(p[0]) << 4 | hex_digit(p[1]));
@@ -175,7 +175,7 @@ static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 			if (c->endpoint[i].serial && strcmp(c->endpoint[i].serial, e->serial) == 0)
 				doc_error(d, item,
 					"endpoint serial \"%.40s\" is used twice; each needs its "
-				        "own",
+					"own",
 					e->serial);
 	}
 }
@@ -593,7 +593,7 @@ void config_check(struct doc *d, const struct config *c)
 			(void)snprintf(path, sizeof(path), "/endpoints/%zu", i);
 			doc_error(d, doc_at(d, path),
 				"endpoints \"%.40s\" and \"%.40s\" both want port %u; give one "
-			        "another "
+				"another "
 				"port or address",
 				c->endpoint[j].serial, c->endpoint[i].serial,
 				(unsigned int)c->endpoint[i].port);

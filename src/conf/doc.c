@@ -300,7 +300,7 @@ static bool duration(struct doc *d, struct fy_node *n, const struct field *f, in
 	}
 	doc_error(d, n,
 		"%s: \"%s\" is no duration from %llds to %llds; write a number and a unit, as "
-	        "500ms, 10s, 4h",
+		"500ms, 10s, 4h",
 		f->key, doc_shown(s ? s : "", len, text), (long long)(f->min / 1000000),
 		(long long)(f->max / 1000000));
 	return false;

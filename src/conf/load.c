@@ -75,7 +75,7 @@ static int load_key(struct load *s)
 	else if (err < 0)
 		complain(s->errors, path, NULL,
 			"holds no private key; it must be PKCS#8 PEM (BEGIN PRIVATE KEY), as weft "
-		        "keygen "
+			"keygen "
 			"makes");
 out:
 	buf_free_secret(&pem);
@@ -128,12 +128,12 @@ static void check_together(struct load *s)
 	if (!own)
 		complain(s->warnings, c->registry, NULL,
 			"does not have this node, \"%.60s\" of organization \"%.60s\": peers will "
-		        "refuse it",
+			"refuse it",
 			c->node.name, c->node.organization);
 	else if (memcmp(own->key, key, sizeof(key)) != 0)
 		complain(s->warnings, c->registry, NULL,
 			"has another public key for this node than belongs to %s: peers will "
-		        "refuse it; "
+			"refuse it; "
 			"weft pubkey %s prints the right one",
 			c->node.key, c->node.key);
 	for (size_t i = 0; i < c->static_route_count; i++) {
@@ -142,7 +142,7 @@ static void check_together(struct load *s)
 		if (!find_node(s, r->organization, r->node))
 			complain(s->warnings, c->file, NULL,
 				"static_routes names the node \"%.60s\", which the registry does "
-			        "not have",
+				"not have",
 				r->node);
 	}
 }

@@ -83,7 +83,7 @@ static void read_iptfs(struct doc *d, struct fy_node *n, void *object)
 	if (!s || len != 5 || memcmp(s, "false", 5) != 0)
 		doc_error(d, n,
 			"experimental.iptfs is not supported; leave it out, peers fall back to "
-		        "tunnel mode");
+			"tunnel mode");
 }
 
 static const struct field experimental_fields[] = {

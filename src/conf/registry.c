@@ -198,7 +198,7 @@ static void read_node(struct doc *d, struct fy_node *item, const struct entry *e
 	if (known(r, &n)) {
 		doc_error(d, item,
 			"node \"%.60s\" of organization \"%.60s\" is there twice; the first one "
-		        "counts",
+			"counts",
 			n.name, n.organization);
 		return;
 	}

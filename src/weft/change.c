@@ -1,0 +1,136 @@
+/* The commands that change something: reload, rekey, down, up, log. */
+#include <stdio.h>
+#include <string.h>
+#include "weft/table.h"
+#include "weft/text.h"
+#include "weft/tool.h"
+
+/* One line of a list of a reply each, with a word before it. */
+static void lines(struct buf *out, const struct value *list, const char *before)
+{
+	for (size_t i = 0; i < value_count(list); i++) {
+		const char *s = value_string(value_at(list, i));
+
+		if (!s)
+			continue;
+		buf_add_str(out, before);
+		table_text(out, s);
+		buf_add(out, "\n", 1);
+	}
+}
+
+int tool_reload(struct tool *t)
+{
+	struct ctl_request q = {
+		.command = CTL_RELOAD,
+		.dry_run = t->options & TOOL_DRY_RUN,
+		.force = t->options & TOOL_FORCE,
+	};
+	struct tool_reply r;
+	struct buf out = {0};
+	const struct value *changes;
+	int code = tool_ask(t, &q, &r);
+
+	if (code != TOOL_DONE)
+		return code;
+	changes = value_get(value_root(r.doc), "changes");
+	lines(&out, value_get(value_root(r.doc), "warnings"), "warning: ");
+	lines(&out, changes, "");
+	if (!value_count(changes))
+		buf_add_str(&out, q.dry_run ? "nothing would change\n" : "nothing changed\n");
+	if (!t->json)
+		code = tool_print(&out);
+	buf_free(&out);
+	tool_reply_free(&r);
+	return code;
+}
+
+/* A command on a peer; done: what to say after "links: ". */
+static int on_peer(struct tool *t, enum ctl_command command, const char *done)
+{
+	struct ctl_request q = {.command = command};
+	struct tool_reply r;
+	struct buf out = {0};
+	char text[TEXT_FIGURE];
+	double links;
+	int code;
+
+	if (!t->word[0][0] || strlen(t->word[0]) >= sizeof(q.argument))
+		return tool_fail("\"%.40s\" is no peer; weft links shows them", t->word[0]);
+	strcpy(q.argument, t->word[0]);
+	code = tool_ask(t, &q, &r);
+	if (code != TOOL_DONE)
+		return code;
+	links = text_number(value_root(r.doc), "links");
+	table_text(&out, t->word[0]);
+	buf_printf(&out, ": %s %s %s\n", text_count(links, text), links == 1 ? "link" : "links",
+		done);
+	if (!t->json)
+		code = tool_print(&out);
+	buf_free(&out);
+	tool_reply_free(&r);
+	return code;
+}
+
+int tool_rekey(struct tool *t)
+{
+	return on_peer(t, CTL_REKEY, "get new keys");
+}
+
+int tool_down(struct tool *t)
+{
+	return on_peer(t, CTL_DOWN, "taken down");
+}
+
+int tool_up(struct tool *t)
+{
+	return on_peer(t, CTL_UP, "brought up");
+}
+
+int tool_log(struct tool *t)
+{
+	static const char *const levels[] = {"error", "warning", "info", "debug"};
+	struct ctl_request q = {.command = CTL_LOG};
+	struct tool_reply r;
+	int code;
+
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+		if (strcmp(levels[i], t->word[0]) == 0)
+			strcpy(q.argument, levels[i]);
+	if (!q.argument[0]) {
+		(void)tool_fail("no log level: %.40s; usage: weft log error|warning|info|debug",
+			t->word[0]);
+		return TOOL_USAGE;
+	}
+	code = tool_ask(t, &q, &r);
+	if (code == TOOL_DONE)
+		tool_reply_free(&r);
+	return code;
+}
+
+int tool_version(struct tool *t)
+{
+	struct ctl_request q = {.command = CTL_VERSION};
+	struct tool_reply r;
+	struct buf out = {0}, error = {0};
+	int code;
+
+	if (t->json) {
+		code = tool_ask(t, &q, &r);
+		if (code == TOOL_DONE)
+			tool_reply_free(&r);
+		return code;
+	}
+	buf_add_str(&out, "weft " WEFT_VERSION "\nweftd ");
+	if (tool_call(t, &q, &r, &error) == 0) {
+		table_text(&out, text_string(value_root(r.doc), "version"));
+		tool_reply_free(&r);
+	} else {
+		buf_printf(&out, "- (%.*s)", (int)error.n, error.p ? (const char *)error.p : "");
+	}
+	buf_add(&out, "\n", 1);
+	code = tool_print(&out);
+	buf_free(&out);
+	buf_free(&error);
+	return code;
+}
