@@ -75,7 +75,6 @@ static struct row *new_row(struct table *t)
 	}
 	*t->last = r;
 	t->last = &r->next;
-	t->at = 0;
 	return r;
 }
 
@@ -134,8 +133,10 @@ void table_cell(struct table *t, const char *text)
 
 void table_row(struct table *t)
 {
-	if (t)
-		t->now = NULL;
+	if (!t)
+		return;
+	t->now = NULL;
+	t->at = 0;
 }
 
 static void pad(struct buf *out, size_t n)
