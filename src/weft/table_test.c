@@ -62,7 +62,7 @@ static void control_characters_are_replaced(void **state)
 	(void)state;
 	add(t, "a\033[31m\n", "\xc2\x9b", "\x7f\t");
 	expect(t,
-		"NAME    COUNT  END\n"
+		"NAME     COUNT  END\n"
 		"a?[31m?      ?  ??\n");
 }
 
