@@ -76,7 +76,7 @@ static void truncated(struct nodes *n)
 
 static void unknown_spi(struct nodes *n)
 {
-	udp(n, "\377\377\377\377 and what is behind it", 28, false);
+	udp(n, "\377\377\377\377 and what is behind it", 20, false);
 }
 
 static void replay_duplicate(struct nodes *n)
