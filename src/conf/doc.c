@@ -57,22 +57,23 @@ static void add_line(struct doc *d, int line, int column, const char *message)
 		buf_printf(&d->errors->text, "%s: %s\n", d->file, message);
 }
 
-static const struct fy_mark *node_mark(struct doc *d, struct fy_node *n)
-{
-	struct fy_token *t = any_token(n);
-
-	if (!t && d->near)
-		t = any_token(d->near);
-	return t ? fy_token_start_mark(t) : NULL;
-}
-
 void doc_position(struct doc *d, struct fy_node *n, struct conf_mark *ret)
 {
-	const struct fy_mark *mark = node_mark(d, n);
+	struct fy_token *t = any_token(n);
+	const struct fy_mark *mark;
+	enum fy_scalar_style style;
 
 	*ret = (struct conf_mark){0};
-	if (mark)
-		*ret = (struct conf_mark){.line = mark->line + 1, .column = mark->column + 1};
+	if (!t && d->near)
+		t = any_token(d->near);
+	mark = t ? fy_token_start_mark(t) : NULL;
+	if (!mark)
+		return;
+	/* the library's mark is behind the quote */
+	style = fy_token_scalar_style(t);
+	*ret = (struct conf_mark){.line = mark->line + 1, .column = mark->column + 1};
+	if ((style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED) && mark->column > 0)
+		ret->column--;
 }
 
 struct fy_node *doc_at(struct doc *d, const char *path)
@@ -93,19 +94,84 @@ void doc_error(struct doc *d, struct fy_node *at, const char *fmt, ...)
 	add_line(d, mark.line, mark.column, message);
 }
 
-/* Syntax errors as the library collected them. */
+/* What the library says, and what would be right where it does not say so. */
+static void syntax_error(struct doc *d, const struct fy_diag_error *e)
+{
+	static const struct {
+		const char *library, *here;
+	} known[] = {
+		{"duplicate key", "a key is given twice; give each once"},
+		{"Max depth", "nested too deep; no configuration needs more than a few levels"},
+	};
+	char message[MESSAGE];
+	const char *said = e->msg ? e->msg : "unknown";
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strncmp(said, known[i].library, strlen(known[i].library)) == 0) {
+			add_line(d, e->line, e->column, known[i].here);
+			return;
+		}
+	(void)snprintf(message, sizeof(message), "the syntax is wrong: %s", said);
+	add_line(d, e->line, e->column, message);
+}
+
+/* The first syntax error that the library collected; the others follow from it. */
 static void take_diagnostics(struct doc *d)
 {
-	struct fy_diag_error *e;
 	void *it = NULL;
-	bool any = false;
+	struct fy_diag_error *e = fy_diag_errors_iterate(d->diag, &it);
 
-	while ((e = fy_diag_errors_iterate(d->diag, &it))) {
-		add_line(d, e->line, e->column, e->msg ? e->msg : "syntax error");
-		any = true;
+	if (e)
+		syntax_error(d, e);
+	else
+		add_line(d, 0, 0, "holds no YAML or JSON document");
+}
+
+/* The bytes of the UTF-8 character at p (RFC 3629 4), 0 when it is none. */
+static size_t utf8_length(const uint8_t *p, size_t n)
+{
+	size_t len = 0;
+
+	if (p[0] < 0x80)
+		len = 1;
+	else if (p[0] >= 0xc2 && p[0] < 0xf5)
+		len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	if (!len || len > n)
+		return 0;
+	for (size_t i = 1; i < len; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+		(p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return len;
+}
+
+/* Text, all of it: the library stops at other bytes and says nothing. */
+static bool is_text(struct doc *d, struct view text)
+{
+	struct cur c = cur_view(text);
+	int line = 1, column = 1;
+
+	while (c.n) {
+		uint8_t first = c.p[0];
+		size_t len = utf8_length(c.p, c.n);
+
+		if (!len || first == 0x7f ||
+			(first < 0x20 && first != '\n' && first != '\r' && first != '\t')) {
+			add_line(d, line, column,
+				len ? "a control character: this is no text file"
+				    : "bytes that are not UTF-8: this is no text file");
+			return false;
+		}
+		column++;
+		if (first == '\n') {
+			line++;
+			column = 1;
+		}
+		cur_skip(&c, len);
 	}
-	if (!any)
-		add_line(d, 0, 0, "not a YAML or JSON document");
+	return true;
 }
 
 /* Anchors, aliases and tags are refused everywhere in the tree. */
@@ -123,30 +189,61 @@ static void refuse_extras(struct doc *d, struct fy_node *n, int depth)
 		doc_error(d, n, "tags are not allowed");
 	if (fy_node_get_type(n) == FYNT_MAPPING)
 		while ((pair = fy_node_mapping_iterate(n, &it))) {
+			d->near = fy_node_pair_key(pair);
 			refuse_extras(d, fy_node_pair_key(pair), depth + 1);
 			refuse_extras(d, fy_node_pair_value(pair), depth + 1);
+			d->near = NULL;
 		}
 	else if (fy_node_get_type(n) == FYNT_SEQUENCE)
 		while ((item = fy_node_sequence_iterate(n, &it)))
 			refuse_extras(d, item, depth + 1);
 }
 
-int doc_open(struct doc *d, struct view text, bool json)
+static int build(struct doc *d, struct view text, bool json)
 {
-	struct fy_diag_cfg diag_cfg;
 	struct fy_parse_cfg cfg = {
 		.flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG |
 			(json ? FYPCF_JSON_FORCE : FYPCF_JSON_NONE),
+		.diag = d->diag,
 	};
+	struct fy_parser *parser = fy_parser_create(&cfg);
+	struct fy_document *more = NULL;
+
+	if (!parser)
+		return -ENOMEM;
+	if (fy_parser_set_string(parser, (const char *)text.p, text.n) < 0) {
+		fy_parser_destroy(parser);
+		return -ENOMEM;
+	}
+	d->fyd = fy_parse_load_document(parser);
+	if (!d->fyd || !fy_document_root(d->fyd)) {
+		take_diagnostics(d);
+	} else {
+		void *it = NULL;
+
+		more = fy_parse_load_document(parser);
+		if (more)
+			doc_error(d, fy_document_root(more),
+				"a second document; one file holds one");
+		else if (fy_diag_errors_iterate(d->diag, &it))
+			take_diagnostics(d);
+	}
+	fy_document_destroy(more);
+	fy_parser_destroy(parser);
+	return d->failed ? -EINVAL : 0;
+}
+
+int doc_open(struct doc *d, struct view text, bool json)
+{
+	struct fy_diag_cfg diag_cfg;
+	int err;
 
 	if (text.n > TEXT_MAX) {
 		add_line(d, 0, 0, "is larger than 64 MB: not a file of weft's");
 		return -EINVAL;
 	}
-	if (text.n && memchr(text.p, 0, text.n)) {
-		add_line(d, 0, 0, "holds a zero byte: not a text file");
+	if (!is_text(d, text))
 		return -EINVAL;
-	}
 	fy_diag_cfg_default(&diag_cfg);
 	diag_cfg.fp = NULL;
 	diag_cfg.colorize = false;
@@ -154,12 +251,9 @@ int doc_open(struct doc *d, struct view text, bool json)
 	if (!d->diag)
 		return -ENOMEM;
 	fy_diag_set_collect_errors(d->diag, true);
-	cfg.diag = d->diag;
-	d->fyd = fy_document_build_from_string(&cfg, (const char *)text.p, text.n);
-	if (!d->fyd || !fy_document_root(d->fyd)) {
-		take_diagnostics(d);
-		return -EINVAL;
-	}
+	err = build(d, text, json);
+	if (err < 0)
+		return err;
 	refuse_extras(d, fy_document_root(d->fyd), 0);
 	return d->failed ? -EINVAL : 0;
 }
@@ -391,11 +485,25 @@ static void unknown_key(struct doc *d, struct fy_node *key, const struct field *
 	const char *s = scalar(key, &len);
 	struct buf known = {0};
 
+	if (!s) {
+		doc_error(d, key, "a key of %s is no text", where);
+		return;
+	}
 	for (const struct field *f = field; f->key; f++)
 		buf_printf(&known, "%s%s", known.n ? ", " : "", f->key);
-	doc_error(d, key, "unknown key \"%s\" in %s; known: %s", doc_shown(s ? s : "", len, text),
-		where, known.p ? (const char *)known.p : "none");
+	doc_error(d, key, "unknown key \"%s\" in %s; known: %s", doc_shown(s, len, text), where,
+		known.p ? (const char *)known.p : "none");
 	buf_free(&known);
+}
+
+/* "key:" and nothing behind it. */
+static bool is_missing(struct fy_node *n)
+{
+	size_t len;
+
+	return !n ||
+		(fy_node_get_type(n) == FYNT_SCALAR && !doc_is_quoted(n) &&
+			(!scalar(n, &len) || !len));
 }
 
 void doc_map(struct doc *d, struct fy_node *n, const struct field *field, void *object,
@@ -427,7 +535,7 @@ void doc_map(struct doc *d, struct fy_node *n, const struct field *field, void *
 		}
 		seen[f - field] = true;
 		d->near = key;
-		if (!fy_node_pair_value(pair) && f->kind != FIELD_IGNORE)
+		if (is_missing(fy_node_pair_value(pair)) && f->kind != FIELD_IGNORE)
 			doc_error(d, key, "%s has no value", f->key);
 		else
 			read_field(d, fy_node_pair_value(pair), f, object);
