@@ -437,6 +437,9 @@ static void trailers_are_checked(void **state)
 	memcpy(text + 275, (uint8_t[]){255, 4}, 2);
 	assert_int_equal(open_raw(text, 277, &op, data), DROP_NONE);
 	assert_int_equal(op.text_len, 20);
+	/* an inner packet shorter than its header */
+	put_u16(text + 2, 19);
+	assert_int_equal(open_raw(text, 277, &op, data), DROP_BAD_IP);
 	/* nothing but a trailer */
 	assert_int_equal(open_raw((const uint8_t[]){0, 4}, 2, &op, data), DROP_BAD_IP);
 	assert_int_equal(open_raw((const uint8_t[]){0, 59}, 2, &op, data), DROP_DUMMY);

@@ -56,11 +56,13 @@ static bool padding_well(struct view pad)
 /* Cuts TFC padding (RFC 4303 2.7): an inner packet is as long as it says. */
 static enum drop_reason cut_by_ip_length(struct tunnel_open *op)
 {
-	enum { IP4_LENGTH_AT = 2, IP6_LENGTH_AT = 4, IP6_HEADER = 40 };
+	enum { IP4_LENGTH_AT = 2, IP6_LENGTH_AT = 4, IP4_HEADER = 20, IP6_HEADER = 40 };
 	struct cur c = cur_of(op->text, op->text_len);
 	uint8_t version = cur_u8(&c) >> 4;
 	uint32_t len;
 
+	if (version != (op->next_header == ESP_NEXT_IPV4 ? 4 : 6))
+		return DROP_BAD_IP;
 	if (version == 4) {
 		cur_skip(&c, IP4_LENGTH_AT - 1);
 		len = cur_u16(&c);
@@ -68,7 +70,7 @@ static enum drop_reason cut_by_ip_length(struct tunnel_open *op)
 		cur_skip(&c, IP6_LENGTH_AT - 1);
 		len = IP6_HEADER + (uint32_t)cur_u16(&c);
 	}
-	if (c.bad || version != (op->next_header == ESP_NEXT_IPV4 ? 4 : 6) || len > op->text_len)
+	if (c.bad || len < IP4_HEADER || len > op->text_len)
 		return DROP_BAD_IP;
 	op->text_len = len;
 	return DROP_NONE;
