@@ -5,6 +5,7 @@
 
 enum proposal_numbers {
 	TRANSFORM_TYPES = IKE_T_ADDKE7 + 1,
+	OFFERED_KEMS = 2, /* of kems[]: an initiator offers ML-KEM-1024 to peers with only that */
 };
 
 /* Our taste, best first. */
@@ -395,8 +396,8 @@ static void offer_one(struct ike_build *b, const struct ike_policy *policy, uint
 		ike_build_transform(b, IKE_T_ESN, IKE_ESN_YES, 0);
 		ike_build_transform(b, IKE_T_ESN, IKE_ESN_NO, 0);
 	}
-	if (exchanges > 1)
-		ike_build_transform(b, IKE_T_ADDKE1, kex_info(kems[0])->ike, 0);
+	for (unsigned int i = 0; i < OFFERED_KEMS && exchanges > 1; i++)
+		ike_build_transform(b, IKE_T_ADDKE1, kex_info(kems[i])->ike, 0);
 }
 
 void ike_proposal_offer(struct ike_build *b, const struct ike_policy *policy, struct view spi)

@@ -317,15 +317,16 @@ static void offers_are_as_designed(void **state)
 		bool additional_ok;
 		const char *want;
 	} rows[] = {
-		{IKE_USE_IKE, IKE_PQ_PREFER, true, HYBRID " | " CLASSIC},
-		{IKE_USE_IKE, IKE_PQ_REQUIRE, true, HYBRID},
+		{IKE_USE_IKE, IKE_PQ_PREFER, true, HYBRID " addke1:37 | " CLASSIC},
+		{IKE_USE_IKE, IKE_PQ_REQUIRE, true, HYBRID " addke1:37"},
 		{IKE_USE_IKE, IKE_PQ_OFF, true, CLASSIC},
 		{IKE_USE_IKE, IKE_PQ_PREFER, false, CLASSIC},
 		{IKE_USE_FIRST_CHILD, IKE_PQ_REQUIRE, true, "encr:20/256 esn:1 esn:0"},
 		{IKE_USE_CHILD, IKE_PQ_PREFER, true,
-			"encr:20/256 ke:31 esn:1 esn:0 addke1:36 | encr:20/256 ke:31 esn:1 esn:0 | "
-			"encr:20/256 esn:1 esn:0"},
-		{IKE_USE_CHILD, IKE_PQ_REQUIRE, true, "encr:20/256 ke:31 esn:1 esn:0 addke1:36"},
+			"encr:20/256 ke:31 esn:1 esn:0 addke1:36 addke1:37 | "
+			"encr:20/256 ke:31 esn:1 esn:0 | encr:20/256 esn:1 esn:0"},
+		{IKE_USE_CHILD, IKE_PQ_REQUIRE, true,
+			"encr:20/256 ke:31 esn:1 esn:0 addke1:36 addke1:37"},
 		{IKE_USE_CHILD, IKE_PQ_OFF, true,
 			"encr:20/256 ke:31 esn:1 esn:0 | encr:20/256 esn:1 esn:0"},
 	};
@@ -362,6 +363,7 @@ static void answers_are_checked(void **state)
 		int want;
 	} rows[] = {
 		{IKE_USE_IKE, HYBRID, 1, 0},
+		{IKE_USE_IKE, CLASSIC " addke1:37", 1, 0}, /* of a peer with nothing smaller */
 		{IKE_USE_IKE, CLASSIC, 2, 0},
 		{IKE_USE_IKE, CLASSIC, 1, -EPROTO},              /* ADDKE1 left out */
 		{IKE_USE_IKE, HYBRID, 2, -EPROTO},               /* not in proposal 2 */
