@@ -15,16 +15,21 @@ PORT = 13000
 class Mesh:
     """n nodes, not started. underlay: "ip4", "ip6" or both separated by a space: an endpoint each.
 
-    config: further or other keys of every node's configuration. nodes is the list of Weftd,
-    spaces that of their namespaces.
+    config: further or other keys of every node's configuration. link: settings of an emulated
+    link that two nodes are joined by instead of a switch; it is then `wire`. nodes is the list of
+    Weftd, spaces that of their namespaces.
     """
 
-    def __init__(self, lab, n, underlay="ip4", config=None, mtu=1500):
+    def __init__(self, lab, n, underlay="ip4", config=None, mtu=1500, link=None):
         self.lab, self.n, self.families = lab, n, underlay.split()
         self.keys = [Key(lab.dir, f"org{i}") for i in self.numbers()]
         self.spaces = [lab.ns(f"n{i}") for i in self.numbers()]
-        lab.lan({ns: f"{self.outer(i)}/24 {self.outer(i, 'ip6')}/64"
-                 for i, ns in enumerate(self.spaces, 1)}, mtu=mtu)
+        addresses = {ns: f"{self.outer(i)}/24 {self.outer(i, 'ip6')}/64"
+                     for i, ns in enumerate(self.spaces, 1)}
+        if link is None:
+            lab.lan(addresses, mtu=mtu)
+        else:
+            self.wire = lab.emulated_link(*self.spaces, *addresses.values(), **link)
         self.nodes = [Weftd(ns, self.config(i, **(config or {})))
                       for i, ns in enumerate(self.spaces, 1)]
 
@@ -68,6 +73,12 @@ class Mesh:
         }
         return {**config, **more}
 
+    def reconfigure(self, i, **more):
+        """Writes another configuration for node i, as config(); returns its Weftd."""
+        node = self.nodes[i - 1]
+        node.configure(self.config(i, **more))
+        return node
+
     def connection(self, local, remote, serial=0, **more):
         """A strongSwan Connection by which node `local` would be strongSwan instead of weft.
 
@@ -104,9 +115,10 @@ class Mesh:
                     wait_ping(ns, self.inner(j, family), timeout)
 
     def pairs(self):
-        """{(lower node, higher node, serials): the SPIs that each end reports for this link}.
+        """{(lower node, higher node, serials): what each end reports for this link}.
 
-        The value is a set: it has one element when both ends report the same.
+        That is the IKE SA's two SPIs and the SPIs of all children. The value is a set: it has
+        one element when both ends report the same.
         """
         found = {}
         for i, node in enumerate(self.nodes, 1):
@@ -114,16 +126,19 @@ class Mesh:
                 j = int(link["peer"]["name"][1:])
                 key = (min(i, j), max(i, j), tuple(sorted((link["local"]["serial"],
                                                            link["peer"]["serial"]))))
+                ike = link["ike"] and (link["ike"]["spi_i"], link["ike"]["spi_r"])
                 spis = tuple(sorted(spi for child in link["children"]
                                     for spi in (child["spi_in"], child["spi_out"])))
-                found.setdefault(key, set()).add(spis)
+                found.setdefault(key, set()).add((ike, spis))
         return found
 
     def wait_one_pair(self, timeout=5.0):
-        """Waits until each link has exactly one child pair, the same on both ends."""
+        """Waits until each link has one IKE SA and one child pair, the same on both ends."""
         def agreed():
             pairs = self.pairs()
-            return (len(pairs) == self.links_each() * self.n // 2
-                    and all(len(ends) == 1 and len(next(iter(ends))) == 2
-                            for ends in pairs.values()))
-        wait_until(agreed, timeout, "one child pair a link, the same on both ends", every=0.1)
+            want = self.links_each() * self.n // 2
+            return len(pairs) == want and all(
+                len(ends) == 1 and ike and len(spis) == 2
+                for ends in pairs.values() for ike, spis in ends)
+        wait_until(agreed, timeout, "one IKE SA and child pair a link, the same on both ends",
+                   every=0.1)

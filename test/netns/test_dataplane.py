@@ -1,0 +1,134 @@
+"""What bursts, merges and narrow paths do to packets: nothing."""
+import json
+import re
+import sys
+
+import pytest
+
+from lab import Mesh, ping, tcp_transfer, wait_until
+
+OFFLOADS = ("tun_gso", "udp_gso", "udp_gro")
+BURST = """
+import json, socket, sys
+verb, address = sys.argv[1:]
+six = ":" in address
+sock = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
+SIZE, EACH, SHORT, BURSTS = (1352 if six else 1372), 32, 77, 20
+
+def datagram(number, size):
+    return (b"%08d" % number + bytes(i * number & 255 for i in range(size)))[:size]
+
+def burst(number):
+    return [datagram(number * EACH + i, SIZE if i < EACH - 1 else SHORT) for i in range(EACH)]
+
+if verb == "receive":
+    sock.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)  # SO_RCVBUFFORCE
+    sock.bind((address, 7200))
+    want = [one for number in range(BURSTS) for one in burst(number)]
+    sock.settimeout(10)
+    print("ready", flush=True)
+    got = []
+    try:
+        while len(got) < len(want):
+            got.append(sock.recv(65536))
+            sock.settimeout(2)
+    except TimeoutError:
+        pass
+    print(json.dumps({"got": len(got), "want": len(want), "damaged": len(set(got) - set(want)),
+                      "in_order": got == want}), flush=True)
+else:
+    sock.connect((address, 7200))
+    sock.setsockopt(socket.SOL_UDP, 103, SIZE)       # UDP_SEGMENT
+    for number in range(BURSTS):
+        sock.send(b"".join(burst(number)))
+"""
+
+
+def burst(sender, receiver, address):
+    """Bursts of UDP from sender to receiver: {"got", "want", "damaged", "in_order"}"""
+    sink = receiver.start(sys.executable, "-c", BURST, "receive", address, name="burst")
+    sink.wait_log("^ready$")
+    sender.run(sys.executable, "-c", BURST, "send", address)
+    return json.loads(sink.wait_log(r"^\{.*\}$", 15.0)[0])
+
+
+def checksum_errors(ns):
+    return {name: int(value) for name, value in re.findall(
+        r"^(\S*InCsumErrors)\s+(\d+)", ns.run("nstat", "-asz").stdout, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("off", [(), *((name,) for name in OFFLOADS)],
+                         ids=lambda off: "+".join(off) or "none")
+def test_bursts_arrive_whole_and_sums_are_right(lab, off):
+    """dataplane.md 31 and 39: segments keep their size, the last one is short; all sums hold."""
+    mesh = Mesh(lab, 2, config={"plane": {"offload": {name: "off" for name in off}}}).start()
+    mesh.wait_reach()
+    one, two = mesh.spaces
+    for family in ("ip4", "ip6"):
+        for sender, receiver, to in ((one, two, 2), (two, one, 1)):
+            result = burst(sender, receiver, mesh.inner(to, family))
+            assert result["got"] == result["want"] and result["damaged"] == 0, result
+            assert result["in_order"]
+        tcp_transfer(one, two, mesh.inner(2, family))
+    for node in mesh.nodes:
+        errors = checksum_errors(node.ns)
+        assert len(errors) >= 4 and not any(errors.values()), errors
+        drops = node.drops()
+        assert drops["truncated"] == drops["not-authentic"] == drops["replay-duplicate"] == 0
+        tun = node.ns.ip_json(f"-s link show {node.status()['tun']['name']}")[0]
+        assert tun["stats64"]["tx"]["dropped"] == 0
+
+
+@pytest.mark.parametrize("underlay", ["ip4", "ip6"])
+def test_an_underlay_narrower_than_assumed_carries_all(lab, underlay):
+    """dataplane.md 94: the outer packet may be fragmented, the inner one is not."""
+    mesh = Mesh(lab, 2, underlay, mtu=1400).start()
+    mesh.wait_reach()
+    one, two = mesh.spaces
+    for family, size in (("ip4", 1372), ("ip6", 1352)):
+        ping(one, mesh.inner(2, family), size=size, options=("-M", "do"))
+        tcp_transfer(one, two, mesh.inner(2, family), size=2_000_000)
+    reassembled = two.run("nstat", "-asz").stdout
+    name = "IpReasmOKs" if underlay == "ip4" else "Ip6ReasmOKs"
+    assert int(re.search(rf"^{name}\s+(\d+)", reassembled, re.MULTILINE)[1]) > 0
+
+
+def test_a_tun_wider_than_the_link_is_told(lab):
+    """dataplane.md 94: DF=1 is answered with what fits, DF=0 is fragmented; TCP finds its way."""
+    mesh = Mesh(lab, 2)
+    for i in (1, 2):
+        mesh.reconfigure(i, tun=dict(mesh.config(i)["tun"], mtu=1500))
+    mesh.start()
+    mesh.wait_reach()
+    one, two = mesh.spaces
+    link, = mesh.nodes[0].links()
+    fits = link["mtu"]
+    assert 1400 < fits < 1500
+    ping(one, mesh.inner(2), size=1472, options=("-M", "dont"))
+    for family, header, says in (("ip4", 28, rf"Frag needed and DF set \(mtu = {fits}\)"),
+                                 ("ip6", 48, rf"Packet too big: mtu={fits}")):
+        far = mesh.inner(2, family)
+        done = one.run("ping", "-n", "-M", "do", "-c", 2, "-i", 0.2, "-W", 1, "-s", 1500 - header,
+                       far, check=False)
+        assert done.returncode == 1 and re.search(says, done.stdout + done.stderr), done
+        ping(one, far, size=fits - header, options=("-M", "do"))
+        tcp_transfer(one, two, far, size=5_000_000)
+        tcp_transfer(two, one, mesh.inner(1, family), size=5_000_000)
+
+
+@pytest.mark.parametrize("underlay", ["ip4", "ip6"])
+def test_only_small_packets_pass_where_fragments_do_not(lab, underlay):
+    """dataplane.md 94: a path that drops fragments takes what needs none, and the link stays."""
+    mesh = Mesh(lab, 2, underlay, mtu=1400).start()
+    mesh.wait_reach()
+    match = "ip frag-off & 0x3fff != 0" if underlay == "ip4" else "exthdr frag exists"
+    for ns in mesh.spaces:
+        ns.run("nft", "-f", "-", stdin=(
+            "table inet path { chain in { type filter hook prerouting priority -500;\n"
+            f"{match} counter drop\n}}\n}}\n"))
+    ping(mesh.spaces[0], mesh.inner(2), size=1200, options=("-M", "do"))
+    done = mesh.spaces[0].run("ping", "-n", "-c", 2, "-i", 0.2, "-W", 0.5, "-s", 1372, "-M", "do",
+                              mesh.inner(2), check=False)
+    assert done.returncode == 1
+    wait_until(lambda: len(mesh.nodes[0].links("up")) == 1, 5.0, "the link to be up")
+    ping(mesh.spaces[0], mesh.inner(2), size=1200)

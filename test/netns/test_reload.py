@@ -1,0 +1,294 @@
+"""Reading the files again is a cold start with the new ones, but what did not change goes on."""
+import copy
+import random
+import re
+import time
+
+import pytest
+
+from lab import Failed, Key, Mesh, Ping, ping, registry, registry_node, wait_ping, wait_until
+
+PAIRS = 24
+ALONE = 4  # nodes of the registry that a lonely node is configured with
+
+
+def sas(node):
+    """{link: its SPIs and since when it is up}"""
+    return {link["id"]: (link["ike"]["spi_i"], link["ike"]["spi_r"],
+                         tuple(child["spi_in"] for child in link["children"]))
+            for link in node.links("up")}
+
+
+def sent(node):
+    return {link["id"]: link["tx"]["packets"] for link in node.links()}
+
+
+class Capture:
+    """How many packets of IKE leave a namespace: non-ESP marker behind UDP port 13000."""
+
+    def __init__(self, ns, host=None):
+        words = "udp and src port 13000 and udp[8:4] = 0" + (f" and dst host {host}" if host
+                                                             else "")
+        self.process = ns.start("tcpdump", "-n", "-l", "--immediate-mode", "-i", "any",
+                                "-Q", "out", words, name="tcpdump")
+        self.process.wait_log("listening on")
+
+    def lines(self):
+        return [line for line in self.process.log().splitlines() if " > " in line]
+
+
+def test_reload_without_a_change_is_silent(lab):
+    """ike.md 78: a hundred times, and no packet leaves, nothing is negotiated again."""
+    mesh = Mesh(lab, 3, config={"ike": {"dpd": "1h"}}).start()
+    mesh.wait_one_pair()
+    mesh.wait_reach()
+    node = mesh.nodes[0]
+    before, count = sas(node), sent(node)
+    capture = Capture(node.ns)
+    log = node.process.log()
+    for number in range(100):
+        if number % 10:
+            node.reload()
+        else:
+            node.hangup()
+    node.reload()
+    assert capture.lines() == []
+    assert sas(node) == before and sent(node) == count
+    assert not re.search("handshake|negotiat", node.process.log()[len(log):], re.I)
+    ping(node.ns, mesh.inner(2))
+
+
+def test_what_did_not_change_goes_on(lab):
+    """n3 leaves and comes back while pings run to n2: not one is lost."""
+    mesh = Mesh(lab, 3).start()
+    mesh.wait_one_pair()
+    mesh.wait_reach()
+    node = mesh.nodes[0]
+    kept = {name: spis for name, spis in sas(node).items() if "/n2:" in name}
+    assert len(kept) == 1
+    with Ping(node.ns, mesh.inner(2)) as running:
+        running.wait_received(20)
+        mesh.reconfigure(1, peers={"exclude": ["n3"]}, static_routes=[
+            {"prefix": f"{mesh.inner(2)}/32", "node": "n2"}]).reload()
+        assert sas(node) == kept
+        running.wait_received(20)
+        mesh.reconfigure(1).hangup()
+        wait_until(lambda: len(node.links("up")) == 2, 10.0, "n3 to be back")
+        running.wait_received(20)
+    assert running.result.lost == 0
+    assert kept.items() <= sas(node).items()
+    wait_ping(node.ns, mesh.inner(3))
+
+
+def test_a_removed_peer_hears_no_more(lab):
+    """It is told goodbye, and a second later nothing of IKE goes to it any more."""
+    mesh = Mesh(lab, 2).start()
+    mesh.wait_one_pair()
+    one, two = mesh.nodes
+    told = Capture(one.ns)
+    mesh.reconfigure(1, peers={"exclude": ["*"]}).reload()
+    assert one.links() == []
+    wait_until(lambda: not two.links("up"), 5.0, "n2 to hear of it")
+    assert told.lines()
+    time.sleep(1.0)  # the demand itself speaks of this second
+    later = Capture(one.ns)
+    # n2 goes on asking, and n1 refuses it
+    refused = one.drops()
+    wait_until(lambda: one.drops() != refused, 15.0, "n2 to ask again")
+    assert not [line for line in later.lines() if line not in told.lines()] or answers(later)
+
+
+def answers(capture):
+    """All of them are short refusals, none a handshake."""
+    return all(int(re.search(r"length (\d+)$", line)[1]) < 100 for line in capture.lines())
+
+
+def test_a_bad_file_changes_nothing_and_says_why(lab):
+    mesh = Mesh(lab, 2).start()
+    mesh.wait_one_pair()
+    mesh.wait_reach()
+    node = mesh.nodes[0]
+    before, kernel = sas(node), node.ns.snapshot()
+    for text, pattern in (("node: [", r"weft\.yaml:\d+:\d+: "), ("", r"weft\.yaml:\d+:\d+: ")):
+        node.config_path.write_text(text)
+        done = node.tool("reload", check=False)
+        assert done.returncode == 1 and re.search(pattern, done.stderr), done
+    mesh.reconfigure(1, speed=9)
+    node.hangup()
+    node.process.wait_log(r"weft\.yaml:\d+:\d+: .*speed")
+    for more, word in (({"node": {**mesh.config(1)["node"], "name": "other"}}, "node.name"),
+                       ({"tun": {"name": "other0"}}, "tun.name")):
+        mesh.reconfigure(1, **more)
+        done = node.tool("reload", check=False)
+        assert done.returncode == 1 and word in done.stderr and "restart" in done.stderr
+    assert sas(node) == before
+    assert kernel.diff(node.ns.snapshot()) == []
+    ping(node.ns, mesh.inner(2))
+    mesh.reconfigure(1).reload()
+
+
+def test_the_registry_is_watched(lab):
+    mesh = Mesh(lab, 4)
+    whole = mesh.registry()
+    for node in mesh.nodes[:3]:
+        node.write_registry(whole[:3])
+    mesh.nodes[3].start(wait=None)
+    for node in mesh.nodes[:3]:
+        node.start(wait=None)
+    for node in mesh.nodes[:3]:
+        node.wait_answer()
+        node.wait_up(2)
+    before = sas(mesh.nodes[0])
+    for node in mesh.nodes[:3]:
+        node.write_registry(whole)
+    for node in mesh.nodes:
+        wait_until(lambda: len(node.links("up")) == 3, 15.0, "the new node to be a peer of all")
+    assert before.items() <= sas(mesh.nodes[0]).items()
+    # a registry that is none changes nothing, and the last good one stays
+    mesh.nodes[0].registry_path.write_text("[")
+    mesh.nodes[0].process.wait_log(r"registry\.json:\d+:\d+: ")
+    assert before.items() <= sas(mesh.nodes[0]).items()
+
+
+def test_losing_more_than_half_waits_for_force(lab):
+    mesh = Mesh(lab, 3).start()
+    mesh.wait_one_pair()
+    node = mesh.nodes[0]
+    before = sas(node)
+    node.write_registry(mesh.registry()[:1])
+    node.process.wait_log("more than half")
+    done = node.tool("reload", check=False)
+    assert done.returncode == 1 and "--force" in done.stderr
+    assert "--force" in "\n".join(node.status()["warnings"])
+    assert sas(node) == before
+    node.tool("reload", "--force")
+    assert node.links() == []
+
+
+def test_dry_run_only_tells(lab):
+    mesh = Mesh(lab, 3).start()
+    mesh.wait_one_pair()
+    node = mesh.nodes[0]
+    before = sas(node)
+    mesh.reconfigure(1, peers={"exclude": ["n3"]})
+    assert "n3" in node.tool("reload", "--dry-run").stdout
+    assert sas(node) == before
+
+
+def test_both_ends_reload_at_once(lab):
+    """operation.md 46: again and again, with changes that matter to both, and one pair remains."""
+    mesh = Mesh(lab, 2).start()
+    mesh.wait_one_pair()
+    for number in range(20):
+        for i, node in enumerate(mesh.nodes, 1):
+            peers = {"exclude": ["*"]} if number % 2 else {}
+            mesh.reconfigure(i, peers=peers, ike={"dpd": f"{5 + number}s"})
+            node.hangup()
+    for i, node in enumerate(mesh.nodes, 1):
+        mesh.reconfigure(i)
+        node.reload()
+    mesh.wait_one_pair(10.0)
+    mesh.wait_reach()
+    for _ in range(20):
+        for node in mesh.nodes:
+            node.hangup()
+    ping(mesh.spaces[0], mesh.inner(2))
+    mesh.wait_one_pair()
+
+
+def test_down_up_rekey(lab):
+    mesh = Mesh(lab, 3).start()
+    mesh.wait_one_pair()
+    mesh.wait_reach()
+    node = mesh.nodes[0]
+    others = {name: spis for name, spis in sas(node).items() if "/n2:" not in name}
+    node.tool("down", "n2")
+    link, = [link for link in node.links() if link["peer"]["name"] == "n2"]
+    assert link["state"] == "down" and "command" in link["reason"]
+    # the peer tries again, and reloading does not take it up
+    node.reload()
+    with pytest.raises(Failed):
+        mesh.nodes[1].wait_up(2, timeout=2.0)
+    assert len(node.links("up")) == 1
+    node.tool("up", "org2/n2")
+    mesh.wait_one_pair()
+    before = sas(node)
+    with Ping(node.ns, mesh.inner(2)) as running:
+        running.wait_received(10)
+        node.tool("rekey", "n2")
+        wait_until(lambda: all(not set(spis) & set(before[name]) for name, spis in
+                               sas(node).items() if name not in others), 5.0, "all SPIs new")
+        running.wait_received(20)
+    assert running.result.lost == 0
+    mesh.wait_one_pair()
+    assert others.items() <= sas(node).items()
+    for words in (["down", "n9"], ["rekey", "org3/n2"]):
+        done = node.tool(*words, check=False)
+        assert done.returncode == 1 and "no such peer" in done.stderr
+
+
+class Random:
+    """Random configurations of n1 in a mesh whose other nodes do not run."""
+
+    def __init__(self, mesh, rng):
+        self.mesh, self.rng = mesh, rng
+        self.keys = [Key(mesh.lab.dir, f"far{i}") for i in range(ALONE)]
+
+    def some(self, of):
+        return [one for one in of if self.rng.random() < 0.6]
+
+    def registry(self):
+        """n1, n2, and most of some more nodes, at one of two addresses each."""
+        rng = self.rng
+        far = [(f"far{i}", key, [registry_node(f"f{i}", *(
+            (serial, f"10.0.0.{100 + i + rng.choice((0, 50))}", 13000 + rng.choice((0, 5)))
+            for serial in self.some("01")))])
+            for i, key in enumerate(self.keys)]
+        return [*self.mesh.registry(), *registry(*self.some(far))]
+
+    def config(self):
+        rng = self.rng
+        tun = self.mesh.config(1)["tun"]["addresses"]
+        return self.mesh.config(
+            1, registry=self.registry(),
+            endpoints=[{"serial": serial, "family": "ip4", "address": "10.0.0.1", "port": port}
+                       for serial, port in (("0", 13000), *self.some([("1", 13001), ("2", 13002)])
+                                            )],
+            peers={"exclude": self.some(["f0", "far1/*", "f?"])},
+            tun={"addresses": [tun[0], *self.some([tun[1], "10.66.1.1/32", "fd66:1::1/128"])],
+                 "mtu": rng.choice((1280, 1400))},
+            announce=self.some(["10.70.0.0/16", "fd70::/32"]),
+            static_routes=[{"prefix": prefix, "node": rng.choice(("n2", "f0", "f1"))}
+                           for prefix in self.some(["10.80.0.0/16", "fd80::/48", "0.0.0.0/0",
+                                                    "::/0", "10.66.0.2/32"])],
+            ike={"post_quantum": rng.choice(("prefer", "require", "off")),
+                 "dpd": rng.choice(("10s", "30s"))},
+            log=rng.choice(("info", "debug")))
+
+
+def lasting(node):
+    """What status, links and routes say, without SPIs, counters, times and what is under way."""
+    status, routes = copy.deepcopy(node.status()), copy.deepcopy(node.ask("routes"))
+    del status["node"]["uptime_s"]
+    for link in status["links"]:
+        for key in ("since_s", "tx", "rx", "ike", "children", "reason"):
+            del link[key]
+    status["links"].sort(key=lambda link: link["id"])
+    return status, routes
+
+
+def test_reload_equals_a_cold_start(lab):
+    """operation.md 46, on a node alone: each pair of configurations, reloaded and started."""
+    mesh = Mesh(lab, 2)
+    node, drawn = mesh.nodes[0], Random(mesh, random.Random(46))
+    node.configure(drawn.config())
+    node.start()
+    for number in range(PAIRS):
+        node.configure(drawn.config())
+        done = node.tool("reload", "--force", check=False)
+        assert done.returncode == 0, (number, done.stderr)
+        by_reload, kernel = lasting(node), node.ns.snapshot()
+        node.stop()
+        node.start()
+        assert by_reload == lasting(node), number
+        assert kernel.diff(node.ns.snapshot()) == [], number
