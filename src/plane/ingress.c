@@ -28,6 +28,16 @@ static uint16_t udp_port(const struct pkt *k)
 	return dst;
 }
 
+/* To a tunnel endpoint, own or a peer's: such a packet has been in the tunnel already, or would go
+ * round for ever. A later fragment has no port; its first one had. */
+static bool is_loop(const struct plane *p, const struct pkt *k, uint16_t port)
+{
+	if (!(k->pair->flags & PAIR_DST_ENDPOINT) || k->ip.proto != IP_PROTO_UDP)
+		return false;
+	return k->ip.frag_offset != 0 ||
+		(port != 0 && pair_is_endpoint(p->snapshot, &k->pair->dst, port));
+}
+
 /* What may not pass from the own host into the mesh. */
 enum plane_edge stage_tun_guard(struct plane *p, struct pkt *k)
 {
@@ -40,8 +50,7 @@ enum plane_edge stage_tun_guard(struct plane *p, struct pkt *k)
 		return edge_drop(k, DROP_MULTICAST);
 	if (f & (PAIR_SRC_MARTIAN | PAIR_DST_MARTIAN))
 		return edge_drop(k, DROP_MARTIAN);
-	if (f & PAIR_DST_ENDPOINT && port != 0 &&
-		pair_is_endpoint(p->snapshot, &k->pair->dst, port))
+	if (is_loop(p, k, port))
 		return edge_drop(k, DROP_LOOP);
 	return EDGE_NEXT;
 }

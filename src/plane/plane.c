@@ -13,6 +13,8 @@ static plane_stage_fn *const stages[STAGE_COUNT] = {
 	[STAGE_LINK_ROUTE] = stage_route,
 	[STAGE_LINK_LOCAL] = stage_link_local,
 	[STAGE_TRANSIT] = stage_transit,
+	[STAGE_CLAMP] = stage_clamp,
+	[STAGE_CLAMP_LOCAL] = stage_clamp,
 	[STAGE_FIT] = stage_fit,
 	[STAGE_FRAGMENT] = stage_fragment,
 	[STAGE_SEND] = stage_send,
@@ -29,14 +31,16 @@ static const struct {
 } edges[STAGE_COUNT] = {
 	[STAGE_TUN_PARSE] = {DROPS, .next[EDGE_NEXT] = STAGE_TUN_GUARD},
 	[STAGE_TUN_GUARD] = {DROPS, .next[EDGE_NEXT] = STAGE_TUN_ROUTE},
-	[STAGE_TUN_ROUTE] = {DROPS, .next[EDGE_NEXT] = STAGE_FIT},
+	[STAGE_TUN_ROUTE] = {DROPS, .next[EDGE_NEXT] = STAGE_CLAMP},
 	[STAGE_LINK_PARSE] = {DROPS, .next[EDGE_NEXT] = STAGE_LINK_GUARD},
 	[STAGE_LINK_GUARD] = {DROPS, .next[EDGE_NEXT] = STAGE_LINK_ROUTE,
 		.next[EDGE_ASIDE] = STAGE_LINK_LOCAL},
 	[STAGE_LINK_ROUTE] = {DROPS, .next[EDGE_NEXT] = STAGE_TRANSIT,
-		.next[EDGE_LOCAL] = STAGE_DELIVER},
+		.next[EDGE_LOCAL] = STAGE_CLAMP_LOCAL},
 	[STAGE_LINK_LOCAL] = {DROPS},
-	[STAGE_TRANSIT] = {DROPS, .next[EDGE_NEXT] = STAGE_FIT},
+	[STAGE_TRANSIT] = {DROPS, .next[EDGE_NEXT] = STAGE_CLAMP},
+	[STAGE_CLAMP] = {DROPS, .next[EDGE_NEXT] = STAGE_FIT},
+	[STAGE_CLAMP_LOCAL] = {DROPS, .next[EDGE_NEXT] = STAGE_DELIVER},
 	[STAGE_FIT] = {DROPS, .next[EDGE_NEXT] = STAGE_SEND, .next[EDGE_ASIDE] = STAGE_FRAGMENT},
 	[STAGE_FRAGMENT] = {DROPS},
 	[STAGE_SEND] = {DROPS},
@@ -106,11 +110,14 @@ bool plane_full(const struct plane *p)
 
 void plane_flush(struct plane *p, wtime now)
 {
+	uint32_t had = p->tun_out_count, n;
+
 	tx_flush(p, now);
-	p->tun_out_count = gro_finish(&p->gro);
-	for (uint32_t i = 0; i < p->tun_out_count; i++)
+	n = gro_finish(&p->gro);
+	for (uint32_t i = had; i < n; i++)
 		plane_count(&p->counters.tun_tx_packets, p->tun_out[i].segments);
-	plane_count(&p->counters.tun_tx_frames, p->tun_out_count);
+	plane_count(&p->counters.tun_tx_frames, n - had);
+	p->tun_out_count = n;
 }
 
 const struct udp_tx *plane_udp_out(const struct plane *p, size_t *ret_n)

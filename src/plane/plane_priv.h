@@ -2,6 +2,7 @@
  * stage decides is an edge, and one table (plane.c) says where each edge leads. */
 #pragma once
 #include "plane/plane.h"
+#include "wire/csum.h"
 #include "wire/ecn.h"
 #include "wire/gro.h"
 #include "wire/gso.h"
@@ -84,6 +85,8 @@ enum plane_stage {
 	STAGE_LINK_ROUTE,
 	STAGE_LINK_LOCAL,
 	STAGE_TRANSIT,
+	STAGE_CLAMP,
+	STAGE_CLAMP_LOCAL,
 	STAGE_FIT,
 	STAGE_FRAGMENT,
 	STAGE_SEND,
@@ -232,5 +235,6 @@ plane_stage_fn stage_route;                          /* pair.c */
 plane_stage_fn stage_link_local, stage_deliver;      /* local.c */
 plane_stage_fn stage_transit, stage_fit, stage_send; /* forward.c */
 plane_stage_fn stage_fragment;                       /* fragment.c */
+plane_stage_fn stage_clamp;                          /* clamp.c */
 plane_stage_fn stage_drop;                           /* plane.c */
 plane_stage_fn stage_icmp;                           /* icmp.c */

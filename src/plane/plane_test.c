@@ -425,6 +425,52 @@ static void a_full_pool_leaves_room_for_control(void **state)
 	assert_true(rig_drops(&t->a, DROP_TX_BACKPRESSURE) == 1);
 }
 
+/* A SYN that offers more than the link carries arrives with less, its checksum right, wherever in
+ * the header the option is, and whether or not the kernel had computed the checksum. */
+static void syns_are_clamped(void **state)
+{
+	struct pair_rig *t = *state;
+
+	for (unsigned int i = 0; i < 8; i++) {
+		struct packet f = i & 1 ? supers[1].f : supers[0].f;
+		uint32_t at = f.version == 4 ? 20 : 40, odd = i >> 1 & 1;
+		uint16_t offered = i & 4 ? 1000 : 9000, fits = f.version == 4 ? 1360 : 1340;
+		uint8_t data[128], *tcp = data + at, *option = tcp + 20 + odd;
+		struct gso gso = {0};
+
+		f.len = at + 28;
+		packet_make(data, &f);
+		tcp[12] = 7 << 4;
+		tcp[13] = 0x12;
+		memset(tcp + 20, 1, 8);
+		option[0] = 2;
+		option[1] = 4;
+		put_u16(option + 2, offered);
+		put_u16(tcp + 16, 0);
+		put_u16(tcp + 16,
+			packet_sum(at == 20 ? data + 12 : data + 8, at == 20 ? 8 : 32, 6 + 28));
+		if (i & 4)
+			put_u16(tcp + 16, (uint16_t)~packet_sum(tcp, 28, 0));
+		else
+			gso = (struct gso){.needs_csum = true,
+				.csum_start = (uint16_t)at,
+				.csum_offset = 16};
+		rig_tun_gso(&t->a, data, f.len, gso);
+		rig_round(&t->a);
+		/* The other end judges, too, with its own MTU. */
+		t->b.link[0].mtu = i & 4 ? 900 + at : 1400;
+		rig_carry(&t->a, 0, &t->b);
+		rig_round(&t->b);
+		assert_int_equal(t->b.frames, 1);
+		assert_true(packet_valid(t->b.frame_data[0], f.len));
+		if (i & 4 && f.version == 4)
+			fits = 900 + 20 - 40;
+		else if (i & 4)
+			fits = 1000; /* 1280 is the least for IPv6 */
+		assert_int_equal(get_u16(t->b.frame_data[0] + (option - data) + 2), fits);
+	}
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, pair_setup, pair_teardown)
 
 int main(void)
@@ -439,6 +485,7 @@ int main(void)
 		T(congestion_reaches_the_inside),
 		cmocka_unit_test(transit_takes_one_hop),
 		T(control_goes_first),
+		T(syns_are_clamped),
 		T(a_full_pool_drops_and_recovers),
 		T(a_full_pool_leaves_room_for_control),
 	};

@@ -27,8 +27,10 @@ static int parse4(struct view packet, struct ip_view *v)
 	v->ttl = cur_u8(&c);
 	v->proto = cur_u8(&c);
 	cur_skip(&c, sizeof(uint16_t));
-	v->src = ipaddr_from(IP4, cur_take(&c, 4).p);
-	v->dst = ipaddr_from(IP4, cur_take(&c, 4).p);
+	v->src.family = IP4;
+	cur_copy(&c, v->src.b, 4);
+	v->dst.family = IP4;
+	cur_copy(&c, v->dst.b, 4);
 	if (header_len < IP4_HEADER || v->len < header_len || v->len > packet.n)
 		return -EBADMSG;
 	if (csum_finish(csum_add(0, packet.p, header_len)) != 0)
@@ -93,8 +95,10 @@ static int parse6(struct view packet, struct ip_view *v)
 	v->len = IP6_HEADER + (uint32_t)cur_u16(&c);
 	v->proto = cur_u8(&c);
 	v->ttl = cur_u8(&c);
-	v->src = ipaddr_from(IP6, cur_take(&c, 16).p);
-	v->dst = ipaddr_from(IP6, cur_take(&c, 16).p);
+	v->src.family = IP6;
+	cur_copy(&c, v->src.b, 16);
+	v->dst.family = IP6;
+	cur_copy(&c, v->dst.b, 16);
 	v->dont_fragment = true;
 	if (v->len > packet.n)
 		return -EBADMSG;
