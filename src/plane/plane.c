@@ -86,7 +86,8 @@ struct plane *plane_init(const struct plane_config *c, void *memory)
 	struct plane *p = memory;
 	uint32_t ike = c->unknown_ike_rate ? c->unknown_ike_rate : IKE_RATE;
 
-	memset(p, 0, sizeof(*p));
+	/* Buffers are written before they are read: their pages are the caller's to touch. */
+	memset(p, 0, offsetof(struct plane, buffer));
 	p->config = *c;
 	p->ike = bucket_of(ike, ike);
 	p->icmp = bucket_of(ICMP_RATE, ICMP_BURST);
