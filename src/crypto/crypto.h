@@ -157,3 +157,7 @@ int ed25519_public_to_pem(const uint8_t public_key[static ED25519_PUBLIC], char 
 /* Reads a SubjectPublicKeyInfo PEM. Errors as ed25519_from_pem. */
 int ed25519_public_from_pem(struct view pem, uint8_t ret[static ED25519_PUBLIC],
 	char ret_type[static 32]);
+
+/* ---- the library ------------------------------------------------------------------------------- */
+/* Its name and version, for people: "OpenSSL 3.5.9 …". */
+const char *crypto_version(void);

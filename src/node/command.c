@@ -121,8 +121,10 @@ void node_command(struct node *n, struct view request, const struct node_outside
 	case CTL_VERSION:
 		json_string(&j, "version", n->version);
 		break;
+	case CTL_LOG: /* a level that exists is the outside's business */
+		json_string(&j, "error", "no such level: error, warning, info or debug");
+		break;
 	case CTL_RELOAD:
-	case CTL_LOG:
 	case CTL_COMMAND_COUNT:
 		json_string(&j, "error", "this command is not the node's");
 		break;

@@ -113,3 +113,31 @@ struct node_outside {
  * reply. RELOAD is not among them: the outside reads the files. Never fails: errors are replies. */
 void node_command(struct node *n, struct view request, const struct node_outside *o, wtime now,
 	struct buf *reply);
+
+/* ---- for who runs a node ---- */
+
+/* Sets what a plane thread needs to know of the tunnel: ops, and a table of its own for `capacity`
+ * inbound SAs. 0 or -ENOMEM. */
+int node_tunnel_new(uint32_t capacity, struct plane_config *ret);
+/* Frees that table, when the plane is gone; NULL table is fine. */
+void node_tunnel_free(struct plane_config *c);
+
+/* Requests of the control socket that are the outside's business. */
+enum node_request_type {
+	NODE_REQUEST_COMMAND, /* node_command() answers, errors included */
+	NODE_REQUEST_RELOAD,  /* dry_run, force */
+	NODE_REQUEST_LOG,     /* level */
+};
+
+struct node_request {
+	enum node_request_type type;
+	bool dry_run, force;
+	enum conf_log level;
+};
+
+/* Looks at a request; what cannot be read is a COMMAND. */
+void node_request_parse(struct view request, struct node_request *ret);
+/* The reply to a reload: changes and warnings are lines, each ended by \n. */
+void node_reply_reload(struct buf *reply, struct view changes, struct view warnings);
+/* A reply that has nothing to say but the error; NULL: that it was done. */
+void node_reply_done(struct buf *reply, const char *error);

@@ -102,7 +102,8 @@ static void client_answer(struct client *c, struct view line)
 	}
 	r->client = c;
 	c->server->config.request(c->server->config.ctx, &c->peer, line, &r->text);
-	buf_add_str(&r->text, "\n");
+	if (r->text.n == 0 || r->text.p[r->text.n - 1] != '\n')
+		buf_add_str(&r->text, "\n");
 	if (r->text.failed || c->queued + r->text.n > OS_CONTROL_QUEUE)
 		goto err_close;
 	b = uv_buf_init((char *)r->text.p, (unsigned int)r->text.n);

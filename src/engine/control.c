@@ -1,0 +1,218 @@
+/* The control thread: reports of the plane to the node, deadlines, and what the node asks for.
+ *
+ * Each turn takes the reports before it looks at the clock's deadlines: after a stall, what arrived
+ * in time is heard before anything is declared dead. */
+#include <errno.h>
+#include <string.h>
+#include "base/mem.h"
+#include "engine/engine_priv.h"
+#include "os/clock.h"
+
+void engine_log_lines(const struct engine *e, enum os_level level, const struct buf *text)
+{
+	struct cur c = cur_of(text->p, text->n);
+
+	while (c.n > 0) {
+		const uint8_t *end = memchr(c.p, '\n', c.n);
+		struct view v = cur_take(&c, end ? (size_t)(end - c.p) : c.n);
+
+		cur_skip(&c, end ? 1 : 0);
+		if (v.n)
+			os_log_printf(&e->config.log, level, "%.*s", (int)v.n, (const char *)v.p);
+	}
+}
+
+/* ---- down ---- */
+
+static bool down_write(struct engine *e, const void *bytes, size_t n)
+{
+	uint8_t *p = ring_reserve(&e->plane.down, n);
+
+	if (!p)
+		return false;
+	memcpy(p, bytes, n);
+	ring_commit(&e->plane.down);
+	engine_plane_wake(&e->plane);
+	return true;
+}
+
+static void down_retry(struct engine *e)
+{
+	list_for_each_safe (it, &e->pending) {
+		struct engine_pending *q = container_of(it, struct engine_pending, list);
+
+		if (!down_write(e, q->bytes, q->n))
+			return;
+		list_del(it);
+		w_free(q);
+	}
+}
+
+int engine_down(struct engine *e, const struct engine_down *m)
+{
+	size_t data = m->type == ENGINE_DOWN_PLANE ? m->plane.data.n : 0;
+	struct engine_pending *q = w_alloc(sizeof(*q) + sizeof(*m) + data);
+
+	if (!q)
+		return -ENOMEM;
+	q->n = sizeof(*m) + data;
+	memcpy(q->bytes, m, sizeof(*m));
+	if (data)
+		memcpy(q->bytes + sizeof(*m), m->plane.data.p, data);
+	list_add_tail(&e->pending, &q->list);
+	down_retry(e);
+	return 0;
+}
+
+/* ---- up ---- */
+
+static void up_one(struct engine *e, const uint8_t *p)
+{
+	struct engine_up m;
+
+	memcpy(&m, p, sizeof(m));
+	switch (m.type) {
+	case ENGINE_UP_PLANE:
+		m.plane.data.p = p + sizeof(m);
+		node_plane_up(e->node, &m.plane, os_now());
+		break;
+	case ENGINE_UP_SOCKETS_GONE:
+		engine_sockets_gone(e, m.sockets);
+		break;
+	case ENGINE_UP_LOG:
+		os_log_line(&e->config.log, m.level, m.text);
+		break;
+	case ENGINE_UP_FAILED:
+		os_log_line(&e->config.log, OS_ERROR, m.text);
+		e->failed = -EIO;
+		os_loop_stop(e->loop);
+		break;
+	}
+}
+
+/* True when nothing is left. */
+static bool up_drain(struct engine *e)
+{
+	struct ring *rings[] = {&e->plane.facts, &e->plane.known, &e->plane.unknown};
+
+	for (size_t i = 0; i < sizeof(rings) / sizeof(*rings); i++) {
+		uint8_t *p;
+		size_t n;
+
+		for (int j = 0; (p = ring_peek(rings[i], &n)); j++) {
+			if (j == ENGINE_UP_MESSAGES)
+				return false;
+			up_one(e, p);
+			ring_consume(rings[i]);
+		}
+	}
+	return true;
+}
+
+/* ---- actions ---- */
+
+static void resolved(void *ctx, uint32_t id, const struct ipaddr *address, size_t count)
+{
+	struct engine *e = ctx;
+
+	node_resolved(e->node, id, address, count, os_now());
+}
+
+static void action_resolve(struct engine *e, const struct node_action *a)
+{
+	struct os_resolve what = {.name = a->resolve.name,
+		.family = a->resolve.family,
+		.id = a->resolve.id,
+		.fn = resolved,
+		.ctx = e};
+
+	if (os_resolve(e->loop, &what) < 0)
+		node_resolved(e->node, a->resolve.id, NULL, 0, os_now());
+}
+
+static void action_plane(struct engine *e, const struct node_action *a)
+{
+	struct engine_down m = {.type = ENGINE_DOWN_PLANE, .plane = a->plane};
+
+	if (engine_down(e, &m) == 0)
+		return;
+	/* Node and plane would disagree from here on: a clean start is the only way back. */
+	os_log_line(&e->config.log, OS_ERROR, "out of memory for a message to the data path");
+	e->failed = -ENOMEM;
+	os_loop_stop(e->loop);
+}
+
+static void action_one(struct engine *e, const struct node_action *a)
+{
+	switch (a->type) {
+	case NODE_ACTION_UDP:
+		engine_send(e, a);
+		break;
+	case NODE_ACTION_PLANE:
+		action_plane(e, a);
+		break;
+	case NODE_ACTION_SOCKETS:
+		engine_sockets_update(e);
+		break;
+	case NODE_ACTION_KERNEL:
+		if (!e->stopping)
+			engine_kernel(e);
+		break;
+	case NODE_ACTION_RESOLVE:
+		action_resolve(e, a);
+		break;
+	case NODE_ACTION_LOG:
+		os_log_line(&e->config.log, (enum os_level)a->log.level, a->log.text);
+		break;
+	}
+}
+
+void engine_turn(struct engine *e)
+{
+	struct node_action a;
+	wtime now, deadline;
+	bool drained;
+
+	down_retry(e);
+	drained = up_drain(e);
+	now = os_now();
+	if (e->addresses_changed && !e->stopping) {
+		e->addresses_changed = false;
+		node_addresses_changed(e->node, now);
+		engine_kernel(e);
+		engine_sockets_update(e);
+	}
+	if (drained && wtime_due(node_deadline(e->node), now))
+		node_tick(e->node, now);
+	while (e->failed == 0 && node_action_next(e->node, &a))
+		action_one(e, &a);
+	if (!drained || !list_empty(&e->pending))
+		os_wake_up(e->plane.wake); /* once more, before it sleeps */
+	deadline = node_deadline(e->node);
+	if (e->timer && deadline.us != e->timer_at.us) {
+		e->timer_at = deadline;
+		os_timer_set(e->timer, deadline);
+	}
+}
+
+/* ---- kernel state ---- */
+
+void engine_kernel(struct engine *e)
+{
+	const struct kernel_state *want = node_kernel(e->node);
+	struct buf errors = {0};
+
+	if (os_netlink_apply(e->netlink, want, &errors) < 0) {
+		if (e->starting) {
+			buf_add(&e->error, errors.p, errors.n);
+			e->failed = -EIO;
+		} else {
+			engine_log_lines(e, OS_ERROR, &errors);
+		}
+	}
+	buf_free(&errors);
+	buf_free(&e->warn_kernel);
+	os_reverse_path_check(e->underlay_netns, want, &e->warn_kernel);
+	if (e->starting)
+		engine_log_lines(e, OS_WARNING, &e->warn_kernel);
+}

@@ -1,0 +1,313 @@
+/* Starting, running, stopping. Start-up is a ladder, stopping is the same ladder read upwards. */
+#include "engine/engine.h"
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/mem.h"
+#include "engine/engine_priv.h"
+#include "os/clock.h"
+#include "os/privilege.h"
+
+enum { LOW_PORT = 1024, STOP_TURN_US = 1000 };
+
+static void engine_idle(void *ctx)
+{
+	engine_turn(ctx);
+}
+
+/* The turn does the work; being woken is enough. */
+static void engine_woken(void *ctx)
+{
+	(void)ctx;
+}
+
+static void engine_stop_signal(void *ctx)
+{
+	struct engine *e = ctx;
+
+	os_loop_stop(e->loop);
+}
+
+static void engine_addresses(void *ctx)
+{
+	struct engine *e = ctx;
+
+	e->addresses_changed = true;
+}
+
+static int check_privilege(const struct config *c, struct buf *error)
+{
+	struct os_privilege_need need = {.net_admin = true,
+		.other_netns = c->tun.netns || c->underlay.netns};
+
+	for (size_t i = 0; i < c->endpoint_count; i++)
+		need.low_port |= c->endpoint[i].port < LOW_PORT;
+	return os_privilege_check(&need, error);
+}
+
+/* What is needed of the configuration after the node owns it. */
+static int keep_config(struct engine *e, const struct config *c)
+{
+	e->tun_gso = c->plane.tun_gso != CONF_OFF;
+	e->udp_gso = c->plane.udp_gso != CONF_OFF;
+	e->udp_gro = c->plane.udp_gro != CONF_OFF;
+	if (c->tun.netns && !(e->tun_netns = w_strdup(c->tun.netns)))
+		return -ENOMEM;
+	if (c->underlay.netns && !(e->underlay_netns = w_strdup(c->underlay.netns)))
+		return -ENOMEM;
+	if (e->config.watch && !(e->watched = w_strdup(e->config.watch)))
+		return -ENOMEM;
+	return 0;
+}
+
+static int start_loop(struct engine *e)
+{
+	int r = os_loop_new(&e->loop);
+
+	if (r == 0)
+		r = os_wake_new(e->loop, engine_woken, e, &e->plane.wake);
+	if (r == 0)
+		r = os_timer_new(e->loop, engine_woken, e, &e->timer);
+	if (r == 0)
+		r = os_signal_new(e->loop, SIGTERM, engine_stop_signal, e, &e->signal[0]);
+	if (r == 0)
+		r = os_signal_new(e->loop, SIGINT, engine_stop_signal, e, &e->signal[1]);
+	if (r == 0)
+		r = os_signal_new(e->loop, SIGHUP, engine_reload_logged, e, &e->signal[2]);
+	return r;
+}
+
+static int start_control(struct engine *e, const struct config *c)
+{
+	struct os_control_config k = {.path = c->control.socket,
+		.group = c->control.group,
+		.request = engine_request,
+		.ctx = e};
+	struct buf message = {0};
+	int r = os_control_new(e->loop, &k, &e->control, &message);
+
+	if (message.n) {
+		struct buf *to = r < 0 ? &e->error : &e->warn_files;
+
+		buf_add(to, message.p, message.n);
+		buf_add_str(to, "\n");
+	}
+	buf_free(&message);
+	return r;
+}
+
+static int start_tun(struct engine *e, const struct config *c)
+{
+	struct os_tun_config k = {.name = c->tun.name, .netns = e->tun_netns, .gso = e->tun_gso};
+	int r = e->config.net->tun_open(&k, &e->plane.tun, &e->error);
+
+	if (r == 0)
+		r = os_netlink_open(e->tun_netns, &e->netlink, &e->error);
+	if (r == 0)
+		r = engine_plane_init(&e->plane, &e->config);
+	return r;
+}
+
+static int start_node(struct engine *e)
+{
+	struct node_config c = {.rng = os_rng(),
+		.key = e->config.key,
+		.config = e->config.config,
+		.registry = e->config.registry,
+		.version = e->config.version};
+
+	e->config.config = NULL;
+	e->config.registry = NULL;
+	return node_new(&c, os_now(), &e->node, &e->error);
+}
+
+/* Sockets and kernel state are the node's first wishes. */
+static int start_wishes(struct engine *e)
+{
+	e->starting = true;
+	engine_sockets_update(e);
+	if (e->failed == 0)
+		engine_turn(e);
+	e->starting = false;
+	return e->failed;
+}
+
+static void start_watches(struct engine *e)
+{
+	int r = os_address_watch_new(e->loop, e->underlay_netns, engine_addresses, e,
+		&e->addresses);
+
+	if (r < 0)
+		os_log_printf(&e->config.log, OS_WARNING,
+			"changes of local addresses cannot be watched: %s", strerror(-r));
+	r = e->watched ? os_file_watch_new(e->loop, e->watched, engine_reload_logged, e, &e->watch)
+		       : 0;
+	if (r < 0)
+		os_log_printf(&e->config.log, OS_WARNING,
+			"%s cannot be watched for changes: %s; use weft reload", e->watched,
+			strerror(-r));
+}
+
+static int start_thread(struct engine *e)
+{
+	sigset_t all, before;
+	int r;
+
+	/* Signals are the control thread's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = -pthread_create(&e->thread, NULL, engine_plane_thread, &e->plane);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	e->thread_runs = r == 0;
+	if (r == 0)
+		(void)pthread_setname_np(e->thread, "weft-plane");
+	return r;
+}
+
+static int engine_start(struct engine *e)
+{
+	const struct config *c = e->config.config;
+	int r = check_privilege(c, &e->error);
+
+	if (r == 0)
+		r = keep_config(e, c);
+	if (r == 0)
+		r = start_loop(e);
+	if (r == 0)
+		r = start_control(e, c);
+	if (r == 0)
+		r = start_tun(e, c);
+	if (r == 0)
+		r = start_node(e);
+	if (r == 0)
+		r = start_wishes(e);
+	if (r < 0)
+		return r;
+	start_watches(e);
+	return start_thread(e);
+}
+
+int engine_new(const struct engine_config *c, struct engine **ret, struct buf *error)
+{
+	struct engine *e = w_calloc(1, sizeof(*e));
+	int r;
+
+	if (!e) {
+		buf_add_str(error, "out of memory\n");
+		return -ENOMEM;
+	}
+	e->config = *c;
+	e->started = os_now();
+	e->plane.epoll = e->plane.event = -1;
+	list_init(&e->pending);
+	buf_add(&e->warn_files, c->warnings.p, c->warnings.n);
+	e->config.warnings = (struct view){0};
+	r = engine_start(e);
+	if (r < 0) {
+		if (e->error.n == 0)
+			buf_printf(&e->error, "cannot start: %s\n", strerror(-r));
+		buf_add(error, e->error.p, e->error.n);
+		engine_free(e);
+		return r;
+	}
+	engine_log_lines(e, OS_WARNING, &e->warn_files);
+	*ret = e;
+	return 0;
+}
+
+/* The plane thread empties its ring and ends; what it gives back is taken meanwhile. One that was
+ * never started has messages in its ring all the same: its loop runs here until it has none. */
+static void stop_thread(struct engine *e)
+{
+	if (!e->node || !e->plane.plane || e->plane_done)
+		return;
+	atomic_store(&e->plane.stop, e->thread_runs ? list_empty(&e->pending) : true);
+	do {
+		if (!e->thread_runs)
+			(void)engine_plane_thread(&e->plane);
+		else
+			engine_plane_wake(&e->plane);
+		engine_turn(e);
+		if (list_empty(&e->pending))
+			atomic_store(&e->plane.stop, true);
+		(void)usleep(STOP_TURN_US);
+	} while (!atomic_load(&e->plane.stopped) || !list_empty(&e->pending));
+	if (e->thread_runs)
+		(void)pthread_join(e->thread, NULL);
+	e->thread_runs = false;
+	e->plane_done = true;
+	engine_turn(e);
+}
+
+static void stop_kernel(struct engine *e)
+{
+	struct buf errors = {0};
+
+	if (e->netlink && os_netlink_withdraw(e->netlink, &errors) < 0)
+		engine_log_lines(e, OS_ERROR, &errors);
+	buf_free(&errors);
+}
+
+int engine_run(struct engine *e)
+{
+	struct os_tun_facts tun = os_tun_facts(e->plane.tun);
+
+	os_log_printf(&e->config.log, OS_INFO, "version %s is up, back end %s, TUN %s%s%s",
+		e->config.version, e->config.net->name, tun.header ? "with header" : "plain",
+		tun.tso ? ", TSO" : "", tun.uso ? ", USO" : "");
+	os_loop_on_idle(e->loop, engine_idle, e);
+	os_loop_run(e->loop);
+	os_loop_on_idle(e->loop, NULL, NULL);
+	e->stopping = true;
+	node_stop(e->node, os_now());
+	engine_turn(e);
+	stop_thread(e);
+	stop_kernel(e);
+	os_log_line(&e->config.log, OS_INFO, "stopped");
+	return e->failed;
+}
+
+/* Messages that never left: there are some only when memory ran out. */
+static void free_messages(struct engine *e)
+{
+	list_for_each_safe (it, &e->pending) {
+		struct engine_pending *q = container_of(it, struct engine_pending, list);
+
+		list_del(it);
+		w_free(q);
+	}
+}
+
+void engine_free(struct engine *e)
+{
+	if (!e)
+		return;
+	e->stopping = true;
+	stop_thread(e);
+	stop_kernel(e);
+	free_messages(e);
+	os_file_watch_free(e->watch);
+	os_address_watch_free(e->addresses);
+	os_netlink_close(e->netlink);
+	node_free(e->node);
+	config_free((struct config *)(uintptr_t)e->config.config);
+	registry_free((struct registry *)(uintptr_t)e->config.registry);
+	engine_plane_done(&e->plane);
+	engine_sockets_close(e);
+	if (e->plane.tun)
+		e->config.net->tun_close(e->plane.tun);
+	os_control_free(e->control);
+	for (size_t i = 0; i < sizeof(e->signal) / sizeof(*e->signal); i++)
+		os_signal_free(e->signal[i]);
+	os_timer_free(e->timer);
+	os_wake_free(e->plane.wake);
+	os_loop_free(e->loop);
+	buf_free(&e->error);
+	buf_free(&e->warn_files);
+	buf_free(&e->warn_kernel);
+	w_free(e->tun_netns);
+	w_free(e->underlay_netns);
+	w_free(e->watched);
+	w_free(e);
+}

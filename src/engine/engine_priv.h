@@ -1,0 +1,157 @@
+/* The inside of the engine. */
+#pragma once
+#include <pthread.h>
+#include <stdatomic.h>
+#include "base/list.h"
+#include "engine/engine.h"
+#include "engine/ring.h"
+#include "os/control.h"
+#include "os/loop.h"
+#include "os/netlink.h"
+
+enum {
+	ENGINE_DOWN_RING = 1 << 20,
+	ENGINE_FACTS_RING = 1 << 20,   /* what was let go, limits, moves: small messages */
+	ENGINE_KNOWN_RING = 1 << 20,   /* IKE of established SAs, punted packets */
+	ENGINE_UNKNOWN_RING = 1 << 19, /* IKE of anybody */
+	ENGINE_TUN_READS = 16,         /* a round */
+	ENGINE_UDP_BUFFERS = 8,        /* a round */
+	ENGINE_DOWN_MESSAGES = 64,     /* a round */
+	ENGINE_UP_MESSAGES = 4096,     /* a turn of the control thread */
+	ENGINE_SA_CAPACITY = 65536,
+	ENGINE_DATAGRAM = 65536,
+};
+
+/* The sockets that the plane thread sees: an immutable list, swapped by a message, freed when it
+ * came back. */
+struct engine_sockets {
+	size_t count;
+	struct os_udp *udp[]; /* by index; NULL: none. Owned by the control thread */
+};
+
+enum engine_down_type { ENGINE_DOWN_PLANE, ENGINE_DOWN_SOCKETS };
+
+struct engine_down {
+	enum engine_down_type type;
+	struct plane_down plane; /* its data follows this struct */
+	const struct engine_sockets *sockets;
+};
+
+enum engine_up_type {
+	ENGINE_UP_PLANE,        /* its data follows this struct */
+	ENGINE_UP_SOCKETS_GONE, /* sockets */
+	ENGINE_UP_LOG,          /* level, text */
+	ENGINE_UP_FAILED,       /* text: the plane thread cannot go on */
+};
+
+struct engine_up {
+	enum engine_up_type type;
+	struct plane_up plane;
+	const struct engine_sockets *sockets;
+	enum os_level level;
+	char text[200];
+};
+
+/* What the plane thread works with; the rings and flags are shared, the rest is its own. */
+struct engine_plane {
+	const struct os_net *net;
+	struct os_tun *tun;
+	struct plane *plane;
+	struct plane_config config;
+	const struct engine_sockets *sockets;
+	uint8_t *pool, *tun_memory, *udp_memory, *whole, *piece;
+	size_t pool_size;
+	int epoll;
+	bool pushed; /* something went up in this round */
+	bool tun_gone;
+	size_t first_socket; /* who is read first, by turns */
+
+	struct ring down, facts, known, unknown;
+	struct os_wake *wake; /* the control thread */
+	int event;            /* wakes the plane thread */
+	_Atomic bool asleep, stop, stopped;
+};
+
+/* A socket as it was opened. */
+struct engine_socket {
+	struct os_udp *udp;
+	struct node_socket as; /* interface: owned copy */
+};
+
+struct engine_pending {
+	struct list list;
+	size_t n;
+	uint8_t bytes[];
+};
+
+struct engine {
+	struct engine_config config;
+	struct node *node;
+	struct os_loop *loop;
+	struct os_timer *timer;
+	struct os_signal *signal[3];
+	struct os_control *control;
+	struct os_netlink *netlink;
+	struct os_address_watch *addresses;
+	struct os_file_watch *watch;
+	char *tun_netns, *underlay_netns;
+	bool tun_gso, udp_gso, udp_gro;
+
+	struct engine_plane plane;
+	pthread_t thread;
+	bool thread_runs, plane_done;
+
+	struct engine_socket *socket;
+	size_t socket_count;
+	const struct engine_sockets *published; /* the newest list, the plane thread's */
+	bool sockets_wait;                      /* a list with sockets to be closed is on its way */
+
+	struct list pending;       /* messages for which the ring had no room, in order */
+	struct plane_counters own; /* drops of the control thread */
+	wtime started, timer_at;
+	bool starting, stopping, addresses_changed;
+	int failed;                         /* negative errno */
+	struct buf error;                   /* lines, while starting */
+	struct buf warn_files, warn_kernel; /* lines for status */
+	char *watched;
+};
+
+/* ---- plane thread ---- */
+/* Memory, plane, epoll; the TUN is there already. 0 or a negative errno. */
+int engine_plane_init(struct engine_plane *t, const struct engine_config *c);
+void engine_plane_done(struct engine_plane *t);
+/* The thread. */
+void *engine_plane_thread(void *plane);
+/* Sends what the plane has for the sockets and the TUN. */
+void engine_plane_send(struct engine_plane *t);
+/* Report to the control thread (the plane's own reports come by the callback). False: no room. */
+bool engine_plane_report(struct engine_plane *t, struct ring *ring, const struct engine_up *up);
+/* Wakes it from the control side, when it sleeps. */
+void engine_plane_wake(struct engine_plane *t);
+
+/* ---- control thread ---- */
+/* Everything that can be done now: reports, deadlines, actions. */
+void engine_turn(struct engine *e);
+/* Hands a message to the plane thread, now or as soon as there is room. 0 or -ENOMEM. */
+int engine_down(struct engine *e, const struct engine_down *m);
+/* Makes the open sockets those that the node wants. While starting, a failure is fatal. */
+void engine_sockets_update(struct engine *e);
+/* The list came back: what it has beyond the present one can be closed. */
+void engine_sockets_gone(struct engine *e, const struct engine_sockets *s);
+void engine_sockets_close(struct engine *e);
+/* Sends one datagram of the node. */
+void engine_send(struct engine *e, const struct node_action *a);
+/* Applies the node's kernel state. */
+void engine_kernel(struct engine *e);
+/* Reads the files again and applies them. */
+struct engine_reload {
+	bool force, dry_run;
+	struct buf changes, warnings, errors; /* lines */
+};
+int engine_reload(struct engine *e, struct engine_reload *r);
+/* A reload that nobody waits for: the result goes to the log. */
+void engine_reload_logged(void *engine);
+/* A request of the control socket. */
+void engine_request(void *engine, const struct os_peer *peer, struct view line, struct buf *reply);
+/* Each line of text to the log. */
+void engine_log_lines(const struct engine *e, enum os_level level, const struct buf *text);

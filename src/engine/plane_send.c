@@ -1,0 +1,147 @@
+/* What a round produced: datagrams to the sockets, frames to the TUN. What the kernel refuses is
+ * counted; a merged frame that it refuses as such is cut again, and merging is switched off. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "engine/engine_priv.h"
+#include "os/clock.h"
+#include "wire/gso.h"
+
+enum { MERGE_TCP = 1, MERGE_UDP = 2 };
+
+static void send_log(struct engine_plane *t, enum os_level level, const char *text)
+{
+	struct engine_up up = {.type = ENGINE_UP_LOG, .level = level};
+
+	snprintf(up.text, sizeof(up.text), "%s", text);
+	/* A line that finds no room is not worth waiting for. */
+	(void)engine_plane_report(t, &t->facts, &up);
+}
+
+static void send_udp_run(struct engine_plane *t, const struct udp_tx *tx, size_t n)
+{
+	struct os_udp *u = t->sockets && tx->socket < t->sockets->count
+		? t->sockets->udp[tx->socket]
+		: NULL;
+	struct os_udp_result r = {0};
+	bool gso;
+
+	if (!u) {
+		for (size_t i = 0; i < n; i++)
+			plane_count_drop(t->plane, DROP_TX_ERROR, tx[i].segments);
+		return;
+	}
+	gso = os_udp_facts(u).gso;
+	t->net->udp_send(u, tx, n, &r);
+	if (r.failed)
+		plane_count_drop(t->plane, DROP_TX_ERROR, r.failed);
+	if (r.full)
+		plane_count_drop(t->plane, DROP_TX_BACKPRESSURE, r.full);
+	if (gso && !os_udp_facts(u).gso)
+		send_log(t, OS_WARNING,
+			"UDP segmentation offload: the device refuses it; "
+			"datagrams are sent one by one from now on");
+}
+
+static void send_udp(struct engine_plane *t)
+{
+	size_t n, i = 0;
+	const struct udp_tx *tx = plane_udp_out(t->plane, &n);
+
+	while (i < n) {
+		size_t run = 1;
+
+		while (i + run < n && tx[i + run].socket == tx[i].socket)
+			run++;
+		send_udp_run(t, tx + i, run);
+		i += run;
+	}
+}
+
+static void tun_refused(struct engine_plane *t, int r, uint64_t packets)
+{
+	plane_count_drop(t->plane, r == -EAGAIN ? DROP_TUN_BACKPRESSURE : DROP_TUN_ERROR, packets);
+}
+
+/* No merged frames of that kind any more. */
+static void merge_off(struct engine_plane *t, bool tcp)
+{
+	struct plane_down m = {.type = PLANE_DOWN_MERGE};
+
+	if (tcp)
+		t->config.merge_tcp = false;
+	else
+		t->config.merge_udp = false;
+	m.flags = (t->config.merge_tcp ? MERGE_TCP : 0U) | (t->config.merge_udp ? MERGE_UDP : 0U);
+	plane_down(t->plane, &m, os_now());
+	send_log(t, OS_WARNING,
+		tcp ? "TUN: the kernel refuses merged TCP packets; they are written one by one "
+	              "from now on"
+		    : "TUN: the kernel refuses merged UDP packets; they are written one by one "
+	              "from now on");
+}
+
+/* The pieces of a frame in one place. */
+static bool frame_gather(const struct tun_tx *f, uint8_t *whole, struct tun_rx *ret)
+{
+	struct wcur w = wcur_of(whole, OS_TUN_BUFFER);
+
+	for (unsigned int i = 0; i < f->iov_count; i++)
+		wcur_bytes(&w, f->iov[i].p, f->iov[i].n);
+	*ret = (struct tun_rx){.data = whole, .len = (uint32_t)w.len, .gso = f->gso};
+	return !w.full;
+}
+
+static void send_cut(struct engine_plane *t, const struct tun_tx *f)
+{
+	struct gso_split split;
+	struct tun_rx whole;
+
+	if (!frame_gather(f, t->whole, &whole) || gso_split_init(&whole, &split) != DROP_NONE) {
+		plane_count_drop(t->plane, DROP_TUN_ERROR, f->segments);
+		return;
+	}
+	for (uint32_t i = 0; i < split.segments; i++) {
+		struct tun_tx one = {.iov_count = 1, .segments = 1};
+		int r;
+
+		one.len = gso_split_write(&split, i, t->piece);
+		one.iov[0] = (struct wire_iov){t->piece, one.len};
+		r = t->net->tun_write(t->tun, &one);
+		if (r < 0)
+			tun_refused(t, r, 1);
+	}
+}
+
+static void send_tun(struct engine_plane *t, bool *ret_tcp_refused, bool *ret_udp_refused)
+{
+	size_t n;
+	const struct tun_tx *f = plane_tun_out(t->plane, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		int r = t->tun_gone ? -EBADFD : t->net->tun_write(t->tun, &f[i]);
+		bool tcp = f[i].gso.type == GSO_TCP4 || f[i].gso.type == GSO_TCP6;
+
+		if (r == 0)
+			continue;
+		if (r != -EINVAL || f[i].gso.type == GSO_NONE) {
+			tun_refused(t, r, f[i].segments);
+			continue;
+		}
+		send_cut(t, &f[i]);
+		*(tcp ? ret_tcp_refused : ret_udp_refused) = true;
+	}
+}
+
+void engine_plane_send(struct engine_plane *t)
+{
+	bool tcp = false, udp = false;
+
+	send_udp(t);
+	send_tun(t, &tcp, &udp);
+	plane_round_done(t->plane);
+	if (tcp && t->config.merge_tcp)
+		merge_off(t, true);
+	if (udp && t->config.merge_udp)
+		merge_off(t, false);
+}

@@ -1,0 +1,305 @@
+/* The packet loop. Rounds: messages of the control thread, a few frames from the TUN, a few buffers
+ * from the sockets, then everything is sealed and sent. It sleeps only when a whole round found
+ * nothing, and nothing in it waits for a buffer: what cannot be sent is dropped and counted.
+ *
+ * Shared with the control thread are the rings and the flags asleep, stop, stopped; everything else
+ * belongs to this thread from pthread_create() to pthread_join(). */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "base/mem.h"
+#include "engine/engine_priv.h"
+#include "os/clock.h"
+
+enum { POOL_ALIGN = 4096, EVENTS = 8 };
+
+bool engine_plane_report(struct engine_plane *t, struct ring *ring, const struct engine_up *up)
+{
+	size_t n = up->type == ENGINE_UP_PLANE ? up->plane.data.n : 0;
+	uint8_t *p = ring_reserve(ring, sizeof(*up) + n);
+
+	if (!p)
+		return false;
+	memcpy(p, up, sizeof(*up));
+	if (n)
+		memcpy(p + sizeof(*up), up->plane.data.p, n);
+	ring_commit(ring);
+	t->pushed = true;
+	return true;
+}
+
+static void plane_push_done(struct engine_plane *t)
+{
+	if (t->pushed)
+		os_wake_up(t->wake);
+	t->pushed = false;
+}
+
+/* What must not be lost: the control thread never waits for this one, so it will make room. */
+static void plane_report_sure(struct engine_plane *t, const struct engine_up *up)
+{
+	while (!engine_plane_report(t, &t->facts, up)) {
+		os_wake_up(t->wake);
+		sched_yield();
+	}
+}
+
+static bool plane_up(void *ctx, const struct plane_up *up)
+{
+	struct engine_plane *t = ctx;
+	struct engine_up m = {.type = ENGINE_UP_PLANE, .plane = *up};
+
+	switch (up->type) {
+	case PLANE_UP_IKE:
+		return engine_plane_report(t, up->established ? &t->known : &t->unknown, &m);
+	case PLANE_UP_LINK:
+		return engine_plane_report(t, &t->known, &m);
+	case PLANE_UP_SA_GONE:
+	case PLANE_UP_LINK_GONE:
+	case PLANE_UP_SNAPSHOT_GONE:
+		plane_report_sure(t, &m);
+		return true;
+	default:
+		return engine_plane_report(t, &t->facts, &m);
+	}
+}
+
+static size_t pool_part(size_t n)
+{
+	return (n + POOL_ALIGN - 1) & ~(size_t)(POOL_ALIGN - 1);
+}
+
+static int plane_make_pool(struct engine_plane *t)
+{
+	size_t plane = pool_part(plane_memory(&t->config));
+	size_t tun = pool_part(OS_TUN_BUFFER), udp = pool_part(ENGINE_UDP_BUFFERS * OS_UDP_BUFFER);
+
+	t->pool_size = plane + 3 * tun + udp;
+	t->pool = os_pool_map(t->pool_size, false);
+	if (!t->pool)
+		return -ENOMEM;
+	t->plane = plane_init(&t->config, t->pool);
+	t->tun_memory = t->pool + plane;
+	t->whole = t->tun_memory + tun;
+	t->piece = t->whole + tun;
+	t->udp_memory = t->piece + tun;
+	return 0;
+}
+
+static int plane_watch(struct engine_plane *t, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(t->epoll, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+int engine_plane_init(struct engine_plane *t, const struct engine_config *c)
+{
+	struct os_tun_facts tun = os_tun_facts(t->tun);
+	int r;
+
+	t->net = c->net;
+	t->config.up = plane_up;
+	t->config.up_ctx = t;
+	t->config.merge_tcp = tun.tso;
+	t->config.merge_udp = tun.uso;
+	t->config.segments_max = OS_UDP_SEGMENTS;
+	r = ring_init(&t->down, ENGINE_DOWN_RING);
+	if (r == 0)
+		r = ring_init(&t->facts, ENGINE_FACTS_RING);
+	if (r == 0)
+		r = ring_init(&t->known, ENGINE_KNOWN_RING);
+	if (r == 0)
+		r = ring_init(&t->unknown, ENGINE_UNKNOWN_RING);
+	if (r == 0)
+		r = node_tunnel_new(ENGINE_SA_CAPACITY, &t->config);
+	if (r == 0)
+		r = plane_make_pool(t);
+	if (r < 0)
+		return r;
+	t->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (t->epoll < 0)
+		return -errno;
+	t->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->event < 0)
+		return -errno;
+	r = plane_watch(t, t->event);
+	return r < 0 ? r : plane_watch(t, tun.fd);
+}
+
+void engine_plane_done(struct engine_plane *t)
+{
+	if (t->epoll >= 0)
+		close(t->epoll);
+	if (t->event >= 0)
+		close(t->event);
+	os_pool_unmap(t->pool, t->pool_size);
+	node_tunnel_free(&t->config);
+	ring_done(&t->down);
+	ring_done(&t->facts);
+	ring_done(&t->known);
+	ring_done(&t->unknown);
+}
+
+void engine_plane_wake(struct engine_plane *t)
+{
+	uint64_t one = 1;
+
+	if (atomic_exchange(&t->asleep, false) && write(t->event, &one, sizeof(one)) < 0 &&
+		errno != EAGAIN)
+		return; /* an eventfd refuses nothing else */
+}
+
+/* Swaps the list of sockets; the old one goes back, and with it what may be closed. */
+static void plane_sockets(struct engine_plane *t, const struct engine_sockets *s)
+{
+	struct engine_up up = {.type = ENGINE_UP_SOCKETS_GONE, .sockets = t->sockets};
+
+	for (size_t i = 0; t->sockets && i < t->sockets->count; i++)
+		if (t->sockets->udp[i])
+			(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL,
+				os_udp_facts(t->sockets->udp[i]).fd, NULL);
+	for (size_t i = 0; s && i < s->count; i++)
+		if (s->udp[i])
+			(void)plane_watch(t, os_udp_facts(s->udp[i]).fd);
+	t->sockets = s;
+	if (up.sockets)
+		plane_report_sure(t, &up);
+}
+
+static bool round_down(struct engine_plane *t, wtime now)
+{
+	bool any = false;
+	uint8_t *p;
+	size_t n;
+
+	for (int i = 0;
+		i < ENGINE_DOWN_MESSAGES && !plane_full(t->plane) && (p = ring_peek(&t->down, &n));
+		i++) {
+		struct engine_down m;
+
+		memcpy(&m, p, sizeof(m));
+		if (m.type == ENGINE_DOWN_SOCKETS) {
+			/* What was sealed for a socket leaves before the socket does. */
+			if (i > 0)
+				return true;
+			plane_sockets(t, m.sockets);
+		} else {
+			m.plane.data = view_of(p + sizeof(m), m.plane.data.n);
+			plane_down(t->plane, &m.plane, now);
+		}
+		ring_consume(&t->down);
+		any = true;
+	}
+	return any;
+}
+
+static void plane_failed(struct engine_plane *t, int r)
+{
+	struct engine_up up = {.type = ENGINE_UP_FAILED};
+
+	t->tun_gone = true;
+	(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, os_tun_facts(t->tun).fd, NULL);
+	snprintf(up.text, sizeof(up.text), "the TUN interface is gone: %s; start again",
+		strerror(-r));
+	plane_report_sure(t, &up);
+}
+
+static bool round_tun(struct engine_plane *t, wtime now)
+{
+	struct tun_rx frame;
+	bool any = false;
+
+	for (int i = 0; i < ENGINE_TUN_READS && !t->tun_gone && !plane_full(t->plane); i++) {
+		int r = t->net->tun_read(t->tun, t->tun_memory, &frame);
+
+		if (r == -EBADFD)
+			plane_failed(t, r);
+		if (r <= 0)
+			break;
+		plane_input_tun(t->plane, &frame, 1, now);
+		any = true;
+	}
+	return any;
+}
+
+/* The sockets share the buffers of a round; the first to be read changes by turns. */
+static bool round_udp(struct engine_plane *t, wtime now)
+{
+	size_t count = t->sockets ? t->sockets->count : 0;
+	struct udp_rx rx[ENGINE_UDP_BUFFERS];
+	size_t used = 0;
+
+	for (size_t i = 0; i < count && used < ENGINE_UDP_BUFFERS && !plane_full(t->plane); i++) {
+		struct os_udp *u = t->sockets->udp[(t->first_socket + i) % count];
+		int n = u ? t->net->udp_receive(u, t->udp_memory + used * OS_UDP_BUFFER, rx,
+				    ENGINE_UDP_BUFFERS - used, now)
+			  : 0;
+
+		if (n <= 0)
+			continue;
+		plane_input_udp(t->plane, rx, (size_t)n, now);
+		used += (size_t)n;
+	}
+	t->first_socket++;
+	return used > 0;
+}
+
+/* Sleeps until something can be read or the control thread writes. It looks at the ring after it
+ * said that it sleeps: a message written before that is seen here, one after it wakes. */
+static void plane_sleep(struct engine_plane *t)
+{
+	struct epoll_event ev[EVENTS];
+	uint64_t count;
+
+	atomic_store(&t->asleep, true);
+	if (ring_empty(&t->down) && !atomic_load(&t->stop)) {
+		int n = epoll_wait(t->epoll, ev, EVENTS, -1);
+
+		for (int i = 0; i < n; i++)
+			if (ev[i].data.fd == t->event)
+				(void)!read(t->event, &count, sizeof(count));
+	}
+	atomic_store(&t->asleep, false);
+}
+
+static void plane_finish(struct engine_plane *t)
+{
+	struct plane_down none = {.type = PLANE_DOWN_SNAPSHOT};
+
+	plane_flush(t->plane, os_now());
+	engine_plane_send(t);
+	/* The tables come back to who made them. */
+	plane_down(t->plane, &none, os_now());
+	plane_sockets(t, NULL);
+	plane_push_done(t);
+	atomic_store(&t->stopped, true);
+	os_wake_up(t->wake);
+}
+
+void *engine_plane_thread(void *arg)
+{
+	struct engine_plane *t = arg;
+
+	for (;;) {
+		wtime now = os_now();
+		bool stop = atomic_load(&t->stop);
+		bool any = round_down(t, now);
+
+		any |= round_tun(t, now);
+		any |= round_udp(t, now);
+		plane_flush(t->plane, now);
+		engine_plane_send(t);
+		plane_push_done(t);
+		if (stop && ring_empty(&t->down))
+			break;
+		if (!any)
+			plane_sleep(t);
+	}
+	plane_finish(t);
+	return NULL;
+}
