@@ -171,6 +171,9 @@ static int make_or_update(struct pass *p, const struct node_link_want *w)
 	int err;
 
 	if (l) {
+		/* in the order of the files, as a fresh start would have them */
+		list_del(&l->list);
+		list_add_tail(&p->n->links, &l->list);
 		node_link_update(p->n, l, w, p->now, p->report);
 		return 0;
 	}

@@ -273,7 +273,6 @@ def lasting(node):
     for link in status["links"]:
         for key in ("since_s", "tx", "rx", "ike", "children", "reason"):
             del link[key]
-    status["links"].sort(key=lambda link: link["id"])
     return status, routes
 
 
