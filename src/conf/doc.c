@@ -91,6 +91,8 @@ void doc_error(struct doc *d, struct fy_node *at, const char *fmt, ...)
 	(void)vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
 	doc_position(d, at, &mark);
+	if (!mark.line && at && at == fy_document_root(d->fyd))
+		mark = (struct conf_mark){.line = 1, .column = 1}; /* an empty mapping or list */
 	add_line(d, mark.line, mark.column, message);
 }
 
@@ -124,7 +126,7 @@ static void take_diagnostics(struct doc *d)
 	if (e)
 		syntax_error(d, e);
 	else
-		add_line(d, 0, 0, "holds no YAML or JSON document");
+		add_line(d, 1, 1, "holds no YAML or JSON document");
 }
 
 /* The bytes of the UTF-8 character at p (RFC 3629 4), 0 when it is none. */
@@ -244,6 +246,10 @@ int doc_open(struct doc *d, struct view text, bool json)
 	}
 	if (!is_text(d, text))
 		return -EINVAL;
+	if (!text.n) {
+		add_line(d, 1, 1, "is empty: it holds no YAML or JSON document");
+		return -EINVAL;
+	}
 	fy_diag_cfg_default(&diag_cfg);
 	diag_cfg.fp = NULL;
 	diag_cfg.colorize = false;
