@@ -358,7 +358,6 @@ static void mistakes_in_identity(void **state)
 		{"", "1:1: ", "no YAML or JSON document"},
 		{"# nothing\n", "1:1: ", "no YAML or JSON document"},
 		{"text\n", "1:1: ", "must be a mapping"},
-		{"{}\n", "1:1: ", "lacks node"},
 		{"[1]\n", "1:2: ", "must be a mapping"},
 		{"node: {organization: a, name: b}\nregistry: r\n"
 		 "endpoints: [{serial: \"0\", family: ip4}]\n",
