@@ -311,6 +311,60 @@ static void fragments_of_fragments_keep_their_place(void **state)
 	assert_int_equal(get_u16(n->b.frame_data[1] + 6), 0x2000 | (100 + 1376 / 8));
 }
 
+/* Options without the copied flag are in the first piece only (RFC 791 section 3.1). */
+static void options_go_where_they_belong(void **state)
+{
+	/* Router alert is copied, record route is not. */
+	static const uint8_t options[12] = {7, 7, 4, 0, 0, 0, 0, 0x94, 4, 0, 0, 0};
+	struct nodes *n = *state;
+	struct packet f = base4;
+
+	f.df = false;
+	f.len = 2000;
+	packet_make(n->data, &f);
+	n->data[0] = 0x48;
+	memcpy(n->data + 20, options, sizeof(options));
+	put_u16(n->data + 10, 0);
+	put_u16(n->data + 10, (uint16_t)~packet_sum(n->data, 32, 0));
+	rig_tun(&n->a, n->data, f.len);
+	rig_round(&n->a);
+	rig_carry(&n->a, 0, &n->b);
+	rig_round(&n->b);
+	assert_int_equal(n->b.frames, 2);
+	assert_int_equal(n->b.frame_data[0][0], 0x48);
+	assert_memory_equal(n->b.frame_data[0] + 20, options, sizeof(options));
+	assert_int_equal(n->b.frame_data[1][0], 0x46);
+	assert_memory_equal(n->b.frame_data[1] + 20, options + 7, 4);
+	assert_int_equal(packet_sum(n->b.frame_data[0], 32, 0), 0xffff);
+	assert_int_equal(packet_sum(n->b.frame_data[1], 24, 0), 0xffff);
+	assert_int_equal(n->b.frame_len[0] + n->b.frame_len[1], 2000 + 24);
+}
+
+/* A superpacket that allows it is cut into its packets, and each of those into pieces. */
+static void superpackets_without_df_are_fragmented(void **state)
+{
+	struct nodes *n = *state;
+	struct packet f = base4;
+	struct gso gso = {.type = GSO_UDP4,
+		.needs_csum = true,
+		.size = 1472,
+		.hdr_len = 28,
+		.csum_start = 20,
+		.csum_offset = 6};
+
+	f.df = false;
+	f.len = 28 + 5 * 1472;
+	packet_make(n->data, &f);
+	rig_tun_gso(&n->a, n->data, f.len, gso);
+	rig_round(&n->a);
+	rig_carry(&n->a, 0, &n->b);
+	rig_round(&n->b);
+	assert_int_equal(n->b.frames, 10);
+	assert_int_equal(rig_dropped(&n->a), 0);
+	for (size_t i = 0; i < 10; i++)
+		assert_int_equal(get_u16(n->b.frame_data[i] + 6), i % 2 ? 1376 / 8 : 0x2000);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -327,6 +381,8 @@ int main(void)
 		T(errors_are_limited),
 		T(ipv4_without_df_is_fragmented),
 		T(fragments_of_fragments_keep_their_place),
+		T(options_go_where_they_belong),
+		T(superpackets_without_df_are_fragmented),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,10 @@
  * the sockets, frames for the TUN and reports for the control side come out. One struct plane
  * belongs to one thread. All memory is handed in at start; nothing is allocated later.
  *
+ * A packet walks through stages; what a stage decides is an edge of one table (plane.c). IPv4 and
+ * IPv6 with their rules for a router: RFC 1812, RFC 8200; ICMP errors RFC 4443, RFC 1191, RFC 8201;
+ * ECN RFC 6040; IPv4 fragmenting RFC 791. Not here: policies, SRv6, a scheduler, a capture tap.
+ *
  * A round: any number of plane_input_*() calls, then plane_flush(), then the caller takes and sends
  * the outputs, and calls plane_round_done(); the outputs point into the plane's buffers and into
  * the receive buffers of this round. */
@@ -74,7 +78,7 @@ struct plane_snapshot {
 /* ---- control -> plane ---- */
 enum plane_down_type {
 	PLANE_DOWN_LINK_ADD,    /* slot, state (owned by the plane until LINK_GONE) */
-	PLANE_DOWN_LINK_REMOVE, /* slot; its outbound SA is let go first */
+	PLANE_DOWN_LINK_REMOVE, /* slot; its SAs come back by SA_REMOVE, not by this */
 	PLANE_DOWN_SA_ADD,      /* sa, inbound or outbound (owned by the plane until SA_GONE) */
 	PLANE_DOWN_SA_OUTBOUND, /* slot, sa (NULL: none): send on it from now on */
 	PLANE_DOWN_SA_REMOVE,   /* sa */
@@ -149,7 +153,9 @@ void plane_input_tun(struct plane *p, struct tun_rx *frame, size_t n, wtime now)
 void plane_input_udp(struct plane *p, struct udp_rx *buffer, size_t n, wtime now);
 /* A message of the control side. */
 void plane_down(struct plane *p, const struct plane_down *m, wtime now);
-/* True while another input call may find no room for its outputs: flush and send first. */
+/* True while another frame or buffer may find no room for its outputs: flush and send first. What
+ * is put in all the same is dropped and counted (tx-backpressure, tun-backpressure) as far as there
+ * is no room. */
 bool plane_full(const struct plane *p);
 /* Seals what waits. */
 void plane_flush(struct plane *p, wtime now);
