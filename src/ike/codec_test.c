@@ -146,6 +146,21 @@ static void nonce_of_257_bytes_is_refused(void **state)
 		IKE_PARSE_BAD_NONCE);
 }
 
+static void more_proposals_than_numbers_are_refused(void **state)
+{
+	uint8_t body[8 * 256] = {0};
+
+	(void)state;
+	for (size_t n = 128; n <= 256; n += 128) {
+		for (size_t i = 0; i < n; i++)
+			from_hex(i + 1 < n ? "0200000801010000" : "0000000801010000", body + 8 * i);
+		assert_int_equal(parse_one(IKE_PL_SA, 0, view_of(body, 8 * n)),
+			n < 256 ? IKE_PARSE_OK : IKE_PARSE_BAD_SA);
+	}
+	from_hex("0000000801010000", body + 8 * 254);
+	assert_int_equal(parse_one(IKE_PL_SA, 0, view_of(body, 8 * 255)), IKE_PARSE_OK);
+}
+
 /* RFC 7296 2.5 */
 static void unknown_payloads_are_skipped_unless_critical(void **state)
 {
@@ -389,6 +404,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bodies_are_checked),
 		cmocka_unit_test(nonce_of_257_bytes_is_refused),
+		cmocka_unit_test(more_proposals_than_numbers_are_refused),
 		cmocka_unit_test(unknown_payloads_are_skipped_unless_critical),
 		cmocka_unit_test(only_some_payloads_may_repeat),
 		cmocka_unit_test(chains_are_checked),

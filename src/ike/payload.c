@@ -85,11 +85,13 @@ static bool sa_check(struct view body)
 	struct cur c = cur_view(body);
 	struct ike_proposal p;
 	struct ike_transform t;
+	unsigned int count = 0;
 
 	do {
 		struct cur transforms;
 
-		if (!proposal_read(&c, &p))
+		/* they are numbered from 1 in a byte (3.3.1): more would only cost time */
+		if (count++ == UINT8_MAX || !proposal_read(&c, &p))
 			return false;
 		transforms = cur_view(p.transforms);
 		for (unsigned int i = 0; i < p.count; i++)
