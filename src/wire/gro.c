@@ -70,10 +70,19 @@ static bool is_candidate(const struct gro *g, uint8_t *packet, const struct ip_v
 	return l4_len > header;
 }
 
+/* The pseudo-header's sum; both addresses stand side by side in the packet. */
+static uint64_t pseudo_sum(const uint8_t *packet, uint8_t family, uint8_t proto, uint32_t l4_len)
+{
+	uint64_t sum = family == IP6 ? csum_add(0, packet + IP6_ADDRESSES_AT, 32)
+				     : csum_add(0, packet + IP4_ADDRESSES_AT, 8);
+
+	return csum_add_u32(csum_add_u16(sum, proto), l4_len);
+}
+
 static bool checksum_well(const uint8_t *packet, const struct ip_view *v)
 {
 	uint32_t l4_len = v->len - v->l4;
-	uint64_t sum = ip_pseudo_sum(&v->src, &v->dst, v->proto, l4_len);
+	uint64_t sum = pseudo_sum(packet, v->family, v->proto, l4_len);
 
 	return csum_finish(csum_add(sum, packet + v->l4, l4_len)) == 0;
 }
@@ -181,8 +190,7 @@ static void complete_frame(struct tun_tx *t, const struct gro_flow *f)
 
 	if (t->segments == 1)
 		return;
-	pseudo = csum_add(0, h + (v6 ? IP6_ADDRESSES_AT : IP4_ADDRESSES_AT), v6 ? 32 : 8);
-	pseudo = csum_add_u32(csum_add_u16(pseudo, f->proto), l4_len);
+	pseudo = pseudo_sum(h, f->family, f->proto, l4_len);
 	if (v6) {
 		put_u16(h + IP6_LENGTH_AT, (uint16_t)(t->len - IP6_HEADER));
 	} else {

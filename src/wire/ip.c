@@ -13,6 +13,16 @@ enum {
 	FRAGMENT_UNIT = 8,
 };
 
+/* An address of constant length: the compiler makes a move of it. */
+static inline void read_address(struct cur *c, enum ip_family family, struct ipaddr *ret)
+{
+	ret->family = (uint8_t)family;
+	if (family == IP4)
+		cur_copy(c, ret->b, 4);
+	else
+		cur_copy(c, ret->b, 16);
+}
+
 static int parse4(struct view packet, struct ip_view *v)
 {
 	struct cur c = cur_view(packet);
