@@ -76,8 +76,7 @@ static void read_registry(struct doc *d, struct fy_node *n, void *object)
 	doc_position(d, n, &c->registry_at);
 }
 
-/* A part of an identity: bounded, so that a DER name of it fits. */
-static const char *read_name(struct doc *d, struct fy_node *n, const char *where)
+const char *conf_read_name(struct doc *d, struct fy_node *n, const char *where)
 {
 	const char *s = doc_string(d, n, where);
 
@@ -90,12 +89,12 @@ static const char *read_name(struct doc *d, struct fy_node *n, const char *where
 
 static void read_organization(struct doc *d, struct fy_node *n, void *object)
 {
-	((struct config *)object)->node.organization = read_name(d, n, "organization");
+	((struct config *)object)->node.organization = conf_read_name(d, n, "organization");
 }
 
 static void read_common_name(struct doc *d, struct fy_node *n, void *object)
 {
-	((struct config *)object)->node.name = read_name(d, n, "name");
+	((struct config *)object)->node.name = conf_read_name(d, n, "name");
 }
 
 static const struct field node_fields[] = {
@@ -122,6 +121,11 @@ enum ip_family conf_read_family(struct doc *d, struct fy_node *n)
 	return IP_NONE;
 }
 
+static void read_serial(struct doc *d, struct fy_node *n, void *object)
+{
+	((struct conf_endpoint *)object)->serial = conf_read_name(d, n, "serial");
+}
+
 static void read_family(struct doc *d, struct fy_node *n, void *object)
 {
 	((struct conf_endpoint *)object)->family = conf_read_family(d, n);
@@ -133,7 +137,7 @@ static void read_endpoint_address(struct doc *d, struct fy_node *n, void *object
 }
 
 static const struct field endpoint_fields[] = {
-	{"serial", FIELD_STRING, offsetof(struct conf_endpoint, serial), .required = true},
+	{"serial", FIELD_CUSTOM, .read = read_serial, .required = true},
 	{"family", FIELD_CUSTOM, .read = read_family, .required = true},
 	{"address", FIELD_CUSTOM, .read = read_endpoint_address},
 	{"port", FIELD_U16, offsetof(struct conf_endpoint, port), 1, 65535},
@@ -171,12 +175,6 @@ static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 			e->address.family != e->family)
 			doc_error(d, item, "endpoint \"%.40s\": its address is not of its family",
 				e->serial ? e->serial : "?");
-		for (size_t i = 0; e->serial && i + 1 < c->endpoint_count; i++)
-			if (c->endpoint[i].serial && strcmp(c->endpoint[i].serial, e->serial) == 0)
-				doc_error(d, item,
-					"endpoint serial \"%.40s\" is used twice; each needs its "
-					"own",
-					e->serial);
 	}
 }
 
@@ -581,24 +579,35 @@ static bool same_socket(const struct conf_endpoint *a, const struct conf_endpoin
 			ipaddr_equal(&a->address, &b->address));
 }
 
-void config_check(struct doc *d, const struct config *c)
+/* Endpoint i against those before it. */
+static void check_endpoint(struct doc *d, const struct config *c, size_t i)
 {
+	const struct conf_endpoint *e = &c->endpoint[i];
 	char path[32];
 
-	check_tables(d, c);
-	for (size_t i = 0; i < c->endpoint_count; i++)
-		for (size_t j = 0; j < i; j++) {
-			if (!same_socket(&c->endpoint[i], &c->endpoint[j]))
-				continue;
-			(void)snprintf(path, sizeof(path), "/endpoints/%zu", i);
+	(void)snprintf(path, sizeof(path), "/endpoints/%zu", i);
+	for (const struct conf_endpoint *other = c->endpoint; other < e; other++) {
+		if (strcmp(other->serial, e->serial) == 0)
+			doc_error(d, doc_at(d, path),
+				"endpoint serial \"%.40s\" is used twice; each needs its own",
+				e->serial);
+		else if (same_socket(e, other))
 			doc_error(d, doc_at(d, path),
 				"endpoints \"%.40s\" and \"%.40s\" both want port %u; give one "
-				"another "
+			        "another "
 				"port or address",
-				c->endpoint[j].serial, c->endpoint[i].serial,
-				(unsigned int)c->endpoint[i].port);
-			break;
-		}
+				other->serial, e->serial, (unsigned int)e->port);
+		else
+			continue;
+		return;
+	}
+}
+
+void config_check(struct doc *d, const struct config *c)
+{
+	check_tables(d, c);
+	for (size_t i = 0; i < c->endpoint_count; i++)
+		check_endpoint(d, c, i);
 }
 
 int config_parse(struct view text, const char *file, struct config **ret,

@@ -12,3 +12,5 @@ void config_check(struct doc *d, const struct config *c);
 enum ip_family conf_read_family(struct doc *d, struct fy_node *n);
 /* The number of this node's endpoints; none is an error. */
 size_t conf_endpoint_count(struct doc *d, struct fy_node *n);
+/* A part of an identity, bounded so that a DER name of it fits; NULL and an error otherwise. */
+const char *conf_read_name(struct doc *d, struct fy_node *n, const char *where);

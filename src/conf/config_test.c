@@ -49,13 +49,13 @@ static const char every_key[] =
 	"  - {serial: \"1\", family: ip6, address: \"2001:db8::1\", port: 13001}\n"
 	"peers: {include: [\"*\", \"acme/f?a*\"], exclude: [lax1]}\n"
 	"tun: {name: weft7, mtu: 1380, addresses: [\"fd00:1::1/128\", 10.66.0.1/32], netns: "
-        "inner}\n"
+	"inner}\n"
 	"underlay: {exclude_interfaces: [docker0, \"br \\\"x\\\"\"], fwmark: 0x51/0xff, netns: "
-        "outer,\n"
+	"outer,\n"
 	"           vrf: blue}\n"
 	"announce: [fd00:1::/64, 10.1.0.0/16, {prefix: \"::/0\", source: \"2001:db8::/48\"}]\n"
 	"static_routes: [{prefix: 10.9.0.0/16, node: fra1}, {prefix: \"0.0.0.0/0\", node: "
-        "acme/lax1}]\n"
+	"acme/lax1}]\n"
 	"routing: {table: 300, default_table: 301, protocol: 158, rule_priority: 5300}\n"
 	"ike: {post_quantum: require, lifetime: 90m, child_lifetime: 7500ms, dpd: 3s}\n"
 	"plane: {offload: {tun_gso: on, udp_gso: off, udp_gro: auto}}\n"
@@ -201,7 +201,7 @@ static void printing_reads_back_equal(void **state)
 		BASE "peers: {include: []}\nlog: error\n",
 		BASE "tun: {addresses: []}\nike: {dpd: 1500ms}\n",
 		"node: {organization: \"a\\\"\\\\\xc3\xbc\", name: 'it''s', key: k}\nregistry: "
-	        "\"r\\tx\"\n"
+		"\"r\\tx\"\n"
 		"endpoints: [{serial: 'x: y', family: ip6, fwmark: 7}]\n"};
 
 	(void)state;
@@ -212,6 +212,21 @@ static void printing_reads_back_equal(void **state)
 		w_free(once);
 		w_free(twice);
 	}
+}
+
+static void null_is_the_default(void **state)
+{
+	struct config *c = parse_well(
+		BASE "tun: {name: null, netns: null}\n"
+		     "underlay: {netns: ~, vrf: null}\npeers: null\nlog: null\n");
+
+	(void)state;
+	assert_string_equal(c->tun.name, "weft0");
+	assert_null(c->tun.netns);
+	assert_null(c->underlay.netns);
+	assert_null(c->underlay.vrf);
+	assert_int_equal(c->log, CONF_LOG_INFO);
+	config_free(c);
 }
 
 static void json_is_yaml(void **state)
@@ -362,6 +377,9 @@ static void mistakes_in_identity(void **state)
 		{"node: {organization: a, name: b}\nregistry: r\n"
 		 "endpoints: [{serial: \"0\", family: ip4}]\n",
 			"1:8: ", "node lacks key"},
+		{"node: {organization: a, name: b, key: null}\nregistry: r\n"
+		 "endpoints: [{serial: \"0\", family: ip4}]\n",
+			"1:34: ", "key has no value"},
 		{"node: {organization: a, name: b, key: k}\n"
 		 "endpoints: [{serial: \"0\", family: ip4}]\n",
 			"1:1: ", "lacks registry"},
@@ -403,7 +421,7 @@ static void mistakes_in_endpoints(void **state)
 		{"endpoints: [{serial: a, family: ip4}, {serial: b, family: ip4}]\n",
 			"3:40: ", "both want port 13000"},
 		{"endpoints: [{serial: a, family: ip4},\n  {serial: b, family: ip4, address: "
-	         "10.0.0.1}]\n",
+		 "10.0.0.1}]\n",
 			"4:4: ", "both want port 13000"},
 	};
 
@@ -448,7 +466,7 @@ static void a_pasted_key_is_never_shown(void **state)
 		"node: {organization: a, name: b, key: \"%s\"}\n",
 		"node: {organization: a, name: b, key: %s}\n",
 		"node:\n  organization: a\n  name: b\n  key: |\n    -----BEGIN PRIVATE KEY-----\n  "
-	        "  %s\n"
+		"  %s\n"
 		"    -----END PRIVATE KEY-----\n",
 		"node:\n  organization: a\n  name: b\n  key: -----BEGIN PRIVATE KEY-----\n    %s\n",
 		"node:\n  organization: a\n  name: b\n  key: -----BEGIN PRIVATE KEY-----\n%s\n",
@@ -458,7 +476,7 @@ static void a_pasted_key_is_never_shown(void **state)
 		"node: {organization: a, name: b, key: k, router_id: \"%s\", transit: \"%s\"}\n",
 		"log: \"%s\"\ntun: {mtu: %s, name: \"%s\", addresses: [%s]}\n",
 		"ike: {lifetime: %s}\nunderlay: {fwmark: %s}\nannounce: [%s]\nendpoints: "
-	        "[{address: %s}]\n",
+		"[{address: %s}]\n",
 		"log: *%s\n",
 		"log: &%s x\n",
 		"log: !%s x\n",
@@ -494,7 +512,7 @@ static void a_pasted_key_is_named(void **state)
 					 "endpoints: [{serial: \"0\", family: ip4}]\n",
 		"1:39: ", "write the path of the file"};
 	static const char paths[] = "node: {organization: a, name: b, key: "
-	                            "/etc/weft/a/quite/long/path/without/any/dot/in/it}\n"
+				    "/etc/weft/a/quite/long/path/without/any/dot/in/it}\n"
 				    "registry: r\nendpoints: [{serial: \"0\", family: ip4}]\n";
 
 	(void)state;
@@ -635,6 +653,7 @@ int main(void)
 		cmocka_unit_test(the_rest_is_read),
 		cmocka_unit_test(defaults_are_the_manuals),
 		cmocka_unit_test(printing_reads_back_equal),
+		cmocka_unit_test(null_is_the_default),
 		cmocka_unit_test(json_is_yaml),
 		cmocka_unit_test(mistakes_in_values),
 		cmocka_unit_test(mistakes_in_routes),

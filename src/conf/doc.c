@@ -512,12 +512,34 @@ static bool is_missing(struct fy_node *n)
 			(!scalar(n, &len) || !len));
 }
 
+/* "key: null": as if the key were not there. */
+static bool is_null(struct fy_node *n)
+{
+	size_t len;
+	const char *s = scalar(n, &len);
+
+	return s && !doc_is_quoted(n) &&
+		((len == 4 && memcmp(s, "null", 4) == 0) || (len == 1 && s[0] == '~'));
+}
+
+static void read_value(struct doc *d, struct fy_node *key, struct fy_node *v, const struct field *f,
+	void *object)
+{
+	struct fy_node *near = d->near;
+
+	d->near = key;
+	if (f->kind != FIELD_IGNORE && (is_missing(v) || (f->required && is_null(v))))
+		doc_error(d, key, "%s has no value", f->key);
+	else if (!is_null(v))
+		read_field(d, v, f, object);
+	d->near = near;
+}
+
 void doc_map(struct doc *d, struct fy_node *n, const struct field *field, void *object,
 	const char *where)
 {
 	enum { FIELDS_MAX = 64 };
 	bool seen[FIELDS_MAX] = {false};
-	struct fy_node *near = d->near;
 	struct fy_node_pair *pair;
 	void *it = NULL;
 
@@ -540,12 +562,7 @@ void doc_map(struct doc *d, struct fy_node *n, const struct field *field, void *
 			continue;
 		}
 		seen[f - field] = true;
-		d->near = key;
-		if (is_missing(fy_node_pair_value(pair)) && f->kind != FIELD_IGNORE)
-			doc_error(d, key, "%s has no value", f->key);
-		else
-			read_field(d, fy_node_pair_value(pair), f, object);
-		d->near = near;
+		read_value(d, key, fy_node_pair_value(pair), f, object);
 	}
 	for (const struct field *f = field; f->key; f++)
 		if (f->required && !seen[f - field])

@@ -12,7 +12,7 @@ static void read_serial(struct doc *d, struct fy_node *n, void *object)
 		doc_error(d, n, "serial_number must be a string, in quotes");
 		return;
 	}
-	e->serial = doc_string(d, n, "serial_number");
+	e->serial = conf_read_name(d, n, "serial_number");
 }
 
 static void read_family(struct doc *d, struct fy_node *n, void *object)
@@ -24,11 +24,11 @@ static void read_family(struct doc *d, struct fy_node *n, void *object)
 static void read_address(struct doc *d, struct fy_node *n, void *object)
 {
 	struct conf_endpoint *e = object;
+	size_t len = 0;
+	const char *s = fy_node_get_type(n) == FYNT_SCALAR ? fy_node_get_scalar(n, &len) : NULL;
 	struct prefix p;
 
-	if (fy_node_is_null(n))
-		return;
-	if (fy_node_get_type(n) == FYNT_SCALAR && strchr(fy_node_get_scalar0(n), '/'))
+	if (s && memchr(s, '/', len))
 		(void)doc_prefix(d, n, &p);
 	else
 		(void)doc_address(d, n, &e->address);
@@ -36,18 +36,16 @@ static void read_address(struct doc *d, struct fy_node *n, void *object)
 
 static void read_updown(struct doc *d, struct fy_node *n, void *object)
 {
-	if (!fy_node_is_null(n))
-		((struct conf_endpoint *)object)->updown = doc_string(d, n, "updown");
+	((struct conf_endpoint *)object)->updown = doc_string(d, n, "updown");
 }
 
-/* A mark in decimal or hexadecimal, as a string or number; a mask is accepted when it covers all.
- */
+/* A mark in decimal or hexadecimal, as a string or number. */
 static void read_fwmark(struct doc *d, struct fy_node *n, void *object)
 {
 	struct conf_endpoint *e = object;
 	int64_t v;
 
-	if (!fy_node_is_null(n) && doc_number(d, n, 0, UINT32_MAX, &v))
+	if (doc_number(d, n, 0, UINT32_MAX, &v))
 		e->fwmark = (uint32_t)v;
 }
 
@@ -91,10 +89,19 @@ static const struct field experimental_fields[] = {
 	{NULL},
 };
 
+static void read_organization(struct doc *d, struct fy_node *n, void *object)
+{
+	((struct config *)object)->node.organization = conf_read_name(d, n, "organization");
+}
+
+static void read_common_name(struct doc *d, struct fy_node *n, void *object)
+{
+	((struct config *)object)->node.name = conf_read_name(d, n, "common_name");
+}
+
 static const struct field ranet_fields[] = {
-	{"organization", FIELD_STRING, offsetof(struct config, node.organization),
-		.required = true},
-	{"common_name", FIELD_STRING, offsetof(struct config, node.name), .required = true},
+	{"organization", FIELD_CUSTOM, .read = read_organization, .required = true},
+	{"common_name", FIELD_CUSTOM, .read = read_common_name, .required = true},
 	{"endpoints", FIELD_CUSTOM, .read = read_endpoints, .required = true},
 	{"experimental", FIELD_MAP, .sub = experimental_fields},
 	{NULL},

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/hash.h"
+#include "base/list.h"
 #include "conf/config_priv.h"
 
 struct entry { /* one organization, while it is read */
@@ -44,15 +46,14 @@ static void read_serial(struct doc *d, struct fy_node *n, void *object)
 		doc_error(d, n, "serial_number must be a string, in quotes");
 		return;
 	}
-	e->serial = doc_string(d, n, "serial_number");
+	e->serial = conf_read_name(d, n, "serial_number");
 }
 
 static void read_address(struct doc *d, struct fy_node *n, void *object)
 {
 	struct registry_endpoint *e = object;
 
-	if (!fy_node_is_null(n))
-		e->address = doc_string(d, n, "address");
+	e->address = doc_string(d, n, "address");
 }
 
 static const struct field endpoint_fields[] = {
@@ -130,7 +131,7 @@ static void read_remarks(struct doc *d, struct fy_node *n, void *object)
 	struct fy_node_pair *pair;
 	void *it = NULL;
 
-	if (fy_node_is_null(n) || fy_node_get_type(n) != FYNT_MAPPING)
+	if (fy_node_get_type(n) != FYNT_MAPPING)
 		return;
 	while ((pair = fy_node_mapping_iterate(n, &it))) {
 		size_t len = 0;
@@ -169,40 +170,77 @@ static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 	d->failed = failed;
 }
 
+static void read_common_name(struct doc *d, struct fy_node *n, void *object)
+{
+	((struct registry_node *)object)->name = conf_read_name(d, n, "common_name");
+}
+
 static const struct field node_fields[] = {
-	{"common_name", FIELD_STRING, offsetof(struct registry_node, name), .required = true},
+	{"common_name", FIELD_CUSTOM, .read = read_common_name, .required = true},
 	{"endpoints", FIELD_CUSTOM, .read = read_endpoints, .required = true},
 	{"remarks", FIELD_CUSTOM, .read = read_remarks},
 	{NULL},
 };
 
-static bool known(const struct registry *r, const struct registry_node *n)
+/* ---- what was there before ---- */
+
+struct seen {
+	struct hash_node node;
+	const char *organization, *name; /* name "": the organization itself */
+};
+
+struct reading {
+	struct doc *d;
+	struct registry *r;
+	struct hash seen;
+};
+
+/* Remembers a name; true when it was there already, or memory ran out (then said). */
+static bool seen_before(struct reading *g, const char *organization, const char *name)
 {
-	for (size_t i = 0; i < r->node_count; i++)
-		if (strcmp(r->node[i].organization, n->organization) == 0 &&
-			strcmp(r->node[i].name, n->name) == 0)
-			return true;
-	return false;
+	struct seen *s;
+	struct buf key = {0};
+	bool found = false, failed;
+
+	buf_add(&key, organization, strlen(organization) + 1);
+	buf_add_str(&key, name);
+	failed = key.failed;
+	for (struct hash_node *n = failed ? NULL : hash_find(&g->seen, key.p, key.n); n;
+		n = hash_next(n)) {
+		s = container_of(n, struct seen, node);
+		found |= !strcmp(s->organization, organization) && !strcmp(s->name, name);
+	}
+	if (!found && !failed) {
+		s = doc_alloc(g->d, 1, sizeof(*s));
+		failed = !s;
+		if (s) {
+			*s = (struct seen){.organization = organization, .name = name};
+			failed = hash_add(&g->seen, &s->node, key.p, key.n) < 0;
+		}
+	}
+	buf_free(&key);
+	g->d->no_memory |= failed;
+	return found || failed;
 }
 
-static void read_node(struct doc *d, struct fy_node *item, const struct entry *e,
-	struct registry *r)
+static void read_node(struct reading *g, struct fy_node *item, const struct entry *e)
 {
 	struct registry_node n = {.organization = e->organization, .transit = true};
+	struct doc *d = g->d;
 
 	d->failed = false;
 	memcpy(n.key, e->key, sizeof(n.key));
 	doc_map(d, item, node_fields, &n, "a node");
 	if (d->failed)
 		return;
-	if (known(r, &n)) {
+	if (seen_before(g, n.organization, n.name)) {
 		doc_error(d, item,
 			"node \"%.60s\" of organization \"%.60s\" is there twice; the first one "
-			"counts",
+		        "counts",
 			n.name, n.organization);
 		return;
 	}
-	r->node[r->node_count++] = n;
+	g->r->node[g->r->node_count++] = n;
 }
 
 /* ---- organizations ---- */
@@ -212,6 +250,11 @@ static void read_entry_key(struct doc *d, struct fy_node *n, void *object)
 	struct entry *e = object;
 
 	(void)read_key(d, n, e->key);
+}
+
+static void read_entry_organization(struct doc *d, struct fy_node *n, void *object)
+{
+	((struct entry *)object)->organization = conf_read_name(d, n, "organization");
 }
 
 static void read_entry_nodes(struct doc *d, struct fy_node *n, void *object)
@@ -224,7 +267,7 @@ static void read_entry_nodes(struct doc *d, struct fy_node *n, void *object)
 
 static const struct field entry_fields[] = {
 	{"public_key", FIELD_CUSTOM, .read = read_entry_key, .required = true},
-	{"organization", FIELD_STRING, offsetof(struct entry, organization), .required = true},
+	{"organization", FIELD_CUSTOM, .read = read_entry_organization, .required = true},
 	{"nodes", FIELD_CUSTOM, .read = read_entry_nodes, .required = true},
 	{NULL},
 };
@@ -246,8 +289,9 @@ static size_t count_nodes(struct fy_node *root)
 	return n;
 }
 
-static void read_entry(struct doc *d, struct fy_node *item, struct registry *r)
+static void read_entry(struct reading *g, struct fy_node *item)
 {
+	struct doc *d = g->d;
 	struct entry e = {0};
 	struct fy_node *node;
 	void *it = NULL;
@@ -256,29 +300,32 @@ static void read_entry(struct doc *d, struct fy_node *item, struct registry *r)
 	doc_map(d, item, entry_fields, &e, "an organization");
 	if (d->failed)
 		return;
-	for (size_t i = 0; i < r->node_count; i++)
-		if (strcmp(r->node[i].organization, e.organization) == 0) {
-			doc_error(d, item,
-				"organization \"%.60s\" is there twice; the first one counts",
-				e.organization);
-			return;
-		}
+	if (seen_before(g, e.organization, "")) {
+		doc_error(d, item, "organization \"%.60s\" is there twice; the first one counts",
+			e.organization);
+		return;
+	}
 	while ((node = fy_node_sequence_iterate(e.nodes, &it)))
-		read_node(d, node, &e, r);
+		read_node(g, node, &e);
 }
 
 static int read_all(struct doc *d, struct registry *r)
 {
+	static const uint8_t key[16]; /* whoever writes a registry may also make it large */
 	struct fy_node *root = fy_document_root(d->fyd), *item;
+	struct reading g = {.d = d, .r = r};
 	void *it = NULL;
 
 	if (fy_node_get_type(root) != FYNT_SEQUENCE) {
 		doc_error(d, root, "a registry is a list of organizations");
 		return -EINVAL;
 	}
+	if (hash_init(&g.seen, key) < 0)
+		return -ENOMEM;
 	r->node = doc_alloc(d, count_nodes(root), sizeof(*r->node));
 	while (r->node && (item = fy_node_sequence_iterate(root, &it)))
-		read_entry(d, item, r);
+		read_entry(&g, item);
+	hash_done(&g.seen);
 	return d->no_memory ? -ENOMEM : 0;
 }
 
