@@ -1,0 +1,734 @@
+/* The IKE SA: SPIs, message IDs with a window of 1 each way, retransmission, stored replies, and the
+ * queue of our own exchanges. RFC 7296 2.1-2.3, 2.6; RFC 7383 2.6. What the exchanges mean is in
+ * their own files; the tables here name them. */
+#include "sa_priv.h"
+
+#include <errno.h>
+#include "base/mem.h"
+
+enum { BACKOFF_NUM = 18, BACKOFF_DEN = 10, JITTER_DIV = 10 }; /* times 1.8, give or take a tenth */
+
+#define SOON (10 * W_MS) /* what could not be done when due is tried again */
+
+static const struct ike_task_ops task_ops[IKE_TASK_COUNT] = {
+	[IKE_TASK_INIT] = {IKE_SA_INIT, ike_init_build, ike_init_response},
+	[IKE_TASK_INTERMEDIATE] = {IKE_INTERMEDIATE, ike_intermediate_build,
+		ike_intermediate_response},
+	[IKE_TASK_AUTH] = {IKE_AUTH, ike_auth_build, ike_auth_response},
+	[IKE_TASK_CHILD_NEW] = {IKE_CREATE_CHILD_SA, ike_create_build, ike_create_response},
+	[IKE_TASK_CHILD_REKEY] = {IKE_CREATE_CHILD_SA, ike_create_build, ike_create_response},
+	[IKE_TASK_IKE_REKEY] = {IKE_CREATE_CHILD_SA, ike_create_build, ike_create_response},
+	[IKE_TASK_FOLLOWUP] = {IKE_FOLLOWUP_KE, ike_followup_build, ike_followup_response},
+	[IKE_TASK_CHILD_DELETE] = {IKE_INFORMATIONAL, ike_child_delete_build,
+		ike_child_delete_response},
+	[IKE_TASK_IKE_DELETE] = {IKE_INFORMATIONAL, ike_delete_build, ike_delete_response},
+	[IKE_TASK_DPD] = {IKE_INFORMATIONAL, ike_dpd_build, ike_dpd_response},
+};
+
+typedef void request_fn(struct ike_sa *sa, const struct ike_rx *rx, struct ike_build *reply);
+
+static request_fn *request_handler(const struct ike_sa *sa, uint8_t exchange)
+{
+	if (sa->state == IKE_SA_HALF_OPEN)
+		return exchange == IKE_INTERMEDIATE ? ike_intermediate_request :
+			exchange == IKE_AUTH        ? ike_auth_request :
+						      NULL;
+	if (sa->state == IKE_SA_CONNECTING)
+		return NULL;
+	return exchange == IKE_CREATE_CHILD_SA ? ike_create_request :
+		exchange == IKE_FOLLOWUP_KE    ? ike_followup_request :
+		exchange == IKE_INFORMATIONAL  ? ike_informational_request :
+						 NULL;
+}
+
+/* ---- The object -------------------------------------------------------------------------------- */
+uint64_t ike_sa_own_spi(const struct ike_sa *sa)
+{
+	return sa->initiator ? sa->spi_i : sa->spi_r;
+}
+
+struct ike_sa *ike_sa_find(const struct ike *ike, uint64_t own_spi)
+{
+	struct hash_node *n;
+
+	if (!own_spi)
+		return NULL;
+	for (n = hash_find(&ike->by_spi, &own_spi, sizeof(own_spi)); n; n = hash_next(n)) {
+		struct ike_sa *sa = container_of(n, struct ike_sa, by_spi);
+
+		if (ike_sa_own_spi(sa) == own_spi)
+			return sa;
+	}
+	return NULL;
+}
+
+int ike_sa_spi_new(struct ike *ike, uint64_t *ret)
+{
+	uint64_t spi;
+
+	do {
+		int err = rng_fill(&ike->config.rng, &spi, sizeof(spi));
+
+		if (err < 0)
+			return err;
+	} while (!spi || ike_sa_find(ike, spi));
+	*ret = spi;
+	return 0;
+}
+
+int ike_sa_new(struct ike *ike, struct ike_conn *conn, uint64_t spi_i, uint64_t spi_r,
+	bool initiator, struct ike_sa **ret)
+{
+	struct ike_sa *sa = w_calloc(1, sizeof(*sa));
+	uint64_t own = initiator ? spi_i : spi_r;
+	int err = -ENOMEM;
+
+	if (!sa)
+		return -ENOMEM;
+	list_init(&sa->node);
+	list_init(&sa->queue);
+	list_init(&sa->negs);
+	sa->ike = ike;
+	sa->conn = conn;
+	sa->initiator = initiator;
+	sa->spi_i = spi_i;
+	sa->spi_r = spi_r;
+	sa->resend_at = sa->rekey_at = sa->expire_at = sa->cleanup_at = WTIME_NEVER;
+	if (ike_reassembly_new(&sa->in_requests) < 0 || ike_reassembly_new(&sa->in_responses) < 0)
+		goto err_free;
+	err = ike_timer_join(ike, &sa->timer);
+	if (err < 0)
+		goto err_free;
+	err = hash_add(&ike->by_spi, &sa->by_spi, &own, sizeof(own));
+	if (err < 0)
+		goto err_timer;
+	list_add_tail(conn ? &conn->sas : &ike->half_open, &sa->node);
+	ike->stats.sas++;
+	*ret = sa;
+	return 0;
+err_timer:
+	ike_timer_leave(ike, &sa->timer);
+err_free:
+	ike_reassembly_free(sa->in_requests);
+	ike_reassembly_free(sa->in_responses);
+	w_free(sa);
+	return err;
+}
+
+int ike_sa_protect(struct ike_sa *sa)
+{
+	struct ike_protect *p;
+	int err = ike_protect_new(&sa->keys, sa->initiator, &p);
+
+	if (err < 0)
+		return err;
+	ike_protect_free(sa->protect);
+	sa->protect = p;
+	return 0;
+}
+
+void ike_sa_init_done(struct ike_sa *sa)
+{
+	if (sa->in_init_table)
+		hash_del(&sa->ike->by_init, &sa->by_init);
+	if (sa->counted_half_open)
+		sa->ike->stats.half_open--;
+	sa->in_init_table = sa->counted_half_open = false;
+}
+
+void ike_sa_kill(struct ike_sa *sa)
+{
+	struct ike *ike = sa->ike;
+
+	if (sa->state == IKE_SA_DEAD)
+		return;
+	ike_sa_init_done(sa);
+	hash_del(&ike->by_spi, &sa->by_spi);
+	ike_timer_leave(ike, &sa->timer);
+	if (sa->conn) {
+		list_for_each(it, &sa->conn->children) {
+			struct ike_child *c = container_of(it, struct ike_child, node);
+
+			if (c->sa == sa)
+				c->sa = NULL;
+		}
+		if (sa->conn->attempt == sa)
+			sa->conn->attempt = NULL;
+		if (sa->conn->sa == sa)
+			sa->conn->sa = NULL;
+	}
+	sa->state = IKE_SA_DEAD;
+	sa->conn = NULL;
+	list_del(&sa->node);
+	list_add_tail(&ike->grave, &sa->node);
+	ike->stats.sas--;
+}
+
+void ike_sa_free(struct ike_sa *sa)
+{
+	list_del(&sa->node);
+	ike_sa_drop_queue(sa);
+	ike_task_free(sa->active);
+	list_for_each_safe(it, &sa->negs)
+		ike_neg_free(container_of(it, struct ike_neg, node));
+	ike_sealed_free(&sa->request);
+	ike_sealed_free(&sa->reply);
+	ike_handshake_free(sa->hs);
+	ike_protect_free(sa->protect);
+	ike_reassembly_free(sa->in_requests);
+	ike_reassembly_free(sa->in_responses);
+	w_free_secret(sa, sizeof(*sa));
+}
+
+void ike_sa_lifetime(struct ike_sa *sa, wtime now)
+{
+	int64_t life = sa->conn->c.ike_lifetime_us;
+
+	sa->rekey_at = wtime_add(now, life - ike_jitter(sa->ike, life / JITTER_DIV));
+	sa->expire_at = wtime_add(now, life + life / JITTER_DIV);
+	ike_sa_wake(sa, sa->rekey_at);
+}
+
+/* ---- Tasks -------------------------------------------------------------------------------------- */
+struct ike_task *ike_task_new(enum ike_task_type type, uint32_t child)
+{
+	struct ike_task *t = w_calloc(1, sizeof(*t));
+
+	if (t) {
+		list_init(&t->node);
+		t->type = type;
+		t->child = child;
+	}
+	return t;
+}
+
+void ike_task_free(struct ike_task *t)
+{
+	if (!t)
+		return;
+	list_del(&t->node);
+	ike_neg_free(t->neg);
+	w_free(t);
+}
+
+bool ike_sa_has_task(const struct ike_sa *sa, enum ike_task_type type, uint32_t child)
+{
+	if (sa->active && sa->active->type == type && sa->active->child == child)
+		return true;
+	list_for_each(it, &sa->queue) {
+		const struct ike_task *t = container_of(it, struct ike_task, node);
+
+		if (t->type == type && t->child == child)
+			return true;
+	}
+	return false;
+}
+
+void ike_sa_queue_first(struct ike_sa *sa, struct ike_task *t)
+{
+	list_add_head(&sa->queue, &t->node);
+}
+
+int ike_sa_queue(struct ike_sa *sa, enum ike_task_type type, uint32_t child)
+{
+	struct ike_task *t;
+
+	if (ike_sa_has_task(sa, type, child))
+		return 0;
+	t = ike_task_new(type, child);
+	if (!t) {
+		ike_drop_count(sa->ike, IKE_DROP_NO_MEMORY);
+		return -ENOMEM;
+	}
+	list_add_tail(&sa->queue, &t->node);
+	return 0;
+}
+
+void ike_sa_drop_queue(struct ike_sa *sa)
+{
+	list_for_each_safe(it, &sa->queue)
+		ike_task_free(container_of(it, struct ike_task, node));
+}
+
+/* ---- Sending --------------------------------------------------------------------------------------- */
+static size_t message_max(const struct ike_sa *sa)
+{
+	size_t head = sa->remote.ip.family == IP4 ? IKE_IP4_UDP_LEN : IKE_IP6_UDP_LEN;
+
+	return sa->fragments ? sa->ike->config.datagram_max - head - IKE_MARKER_LEN : 0;
+}
+
+static struct ike_header sa_header(const struct ike_sa *sa, uint8_t exchange, uint32_t mid,
+	bool response)
+{
+	return (struct ike_header){
+		.spi_i = sa->spi_i,
+		.spi_r = sa->spi_r,
+		.version = IKE_VERSION,
+		.exchange = exchange,
+		.flags = (uint8_t)((sa->initiator ? IKE_FLAG_INITIATOR : 0) |
+			(response ? IKE_FLAG_RESPONSE : 0)),
+		.mid = mid,
+	};
+}
+
+/* RFC 9242 3.3.1: what we send in IKE_INTERMEDIATE is authenticated later, by IKE_AUTH. */
+static int seal_int_auth(struct ike_sa *sa, const struct ike_header *h, const struct ike_inner *inner)
+{
+	struct buf plain = {0};
+	int err = ike_plain_form(h, inner, &plain);
+
+	if (err == 0)
+		err = ike_int_auth_add(&sa->hs->int_auth, &sa->keys,
+			h->flags & IKE_FLAG_RESPONSE, buf_view(&plain));
+	buf_free_secret(&plain);
+	return err;
+}
+
+static int sa_seal(struct ike_sa *sa, const struct ike_header *h, struct ike_build *b,
+	struct ike_sealed *ret)
+{
+	struct ike_inner inner;
+	int err = ike_build_finish(b);
+
+	if (err < 0)
+		return err;
+	inner = (struct ike_inner){.first = b->first, .bytes = buf_view(&b->out)};
+	if (h->exchange == IKE_INTERMEDIATE && sa->hs) {
+		err = seal_int_auth(sa, h, &inner);
+		if (err < 0)
+			return err;
+	}
+	return ike_seal(sa->protect, &sa->ike->config.rng, h, &inner, message_max(sa), ret);
+}
+
+void ike_sa_send_sealed(struct ike_sa *sa, const struct ike_sealed *s, const struct endpoint *local,
+	const struct endpoint *remote)
+{
+	struct view v;
+	size_t at = 0;
+
+	while (ike_sealed_next(s, &at, &v))
+		ike_send(sa->ike, local, remote, v);
+}
+
+void ike_sa_send_once(struct ike_sa *sa, struct ike_build *b)
+{
+	struct ike_header h = sa_header(sa, IKE_INFORMATIONAL, sa->next_out, false);
+	struct ike_sealed s = {0};
+
+	if (sa_seal(sa, &h, b, &s) == 0)
+		ike_sa_send_sealed(sa, &s, &sa->local, &sa->remote);
+	else
+		ike_drop_count(sa->ike, IKE_DROP_NO_MEMORY);
+	ike_sealed_free(&s);
+}
+
+static void sa_plan_resend(struct ike_sa *sa, wtime now)
+{
+	int64_t tenth = sa->interval / JITTER_DIV;
+
+	sa->resend_at = wtime_add(now,
+		sa->interval - tenth + ike_jitter(sa->ike, 2 * tenth + 1));
+	ike_sa_wake(sa, sa->resend_at);
+}
+
+/* IKE_SA_INIT goes out as it was built; all else is sealed. */
+static int sa_request_bytes(struct ike_sa *sa, const struct ike_header *h, struct ike_build *b)
+{
+	int err;
+
+	if (h->exchange != IKE_SA_INIT)
+		return sa_seal(sa, h, b, &sa->request);
+	err = ike_build_finish(b);
+	if (err < 0)
+		return err;
+	buf_free(&sa->hs->init_req);
+	buf_add(&sa->hs->init_req, b->out.p, b->out.n);
+	buf_add(&sa->request.bytes, b->out.p, b->out.n);
+	sa->request.count = 1;
+	return sa->hs->init_req.failed || sa->request.bytes.failed ? -ENOMEM : 0;
+}
+
+static int sa_start(struct ike_sa *sa, struct ike_task *t, wtime now)
+{
+	const struct ike_task_ops *ops = &task_ops[t->type];
+	struct ike_header h = sa_header(sa, ops->exchange, sa->next_out, false);
+	struct ike_build b;
+	int err;
+
+	if (ops->exchange == IKE_SA_INIT)
+		ike_build_begin(&b, &h);
+	else
+		ike_build_begin_inner(&b);
+	ike_sealed_free(&sa->request);
+	err = ops->build(sa, t, &b, now);
+	if (err == 0)
+		err = sa_request_bytes(sa, &h, &b);
+	ike_build_free(&b);
+	if (err < 0)
+		return err;
+	sa->active = t;
+	sa->next_out++;
+	sa->tries = 1;
+	sa->sent_at = now;
+	sa->interval = IKE_TIME_RESEND;
+	ike_sa_send_sealed(sa, &sa->request, &sa->local, &sa->remote);
+	sa_plan_resend(sa, now);
+	return 0;
+}
+
+void ike_sa_run(struct ike_sa *sa, wtime now)
+{
+	while (sa->state != IKE_SA_DEAD && !sa->active && !list_empty(&sa->queue)) {
+		struct ike_task *t = container_of(sa->queue.next, struct ike_task, node);
+		int err;
+
+		list_del(&t->node);
+		err = sa_start(sa, t, now);
+		if (err == 0)
+			return;
+		ike_task_free(t);
+		if (err == -ECANCELED)
+			continue;
+		ike_drop_count(sa->ike, IKE_DROP_NO_MEMORY);
+		if (sa->state == IKE_SA_CONNECTING)
+			ike_conn_attempt_failed(sa, "this end could not build a request", now);
+	}
+}
+
+void ike_sa_request_done(struct ike_sa *sa)
+{
+	ike_task_free(sa->active);
+	sa->active = NULL;
+	sa->resend_at = WTIME_NEVER;
+	ike_sealed_free(&sa->request);
+	ike_reassembly_clear(sa->in_responses);
+}
+
+/* ---- Retransmission -------------------------------------------------------------------------------- */
+static void sa_give_up(struct ike_sa *sa, wtime now)
+{
+	bool handshake = sa->state == IKE_SA_CONNECTING;
+
+	if (handshake)
+		ike_conn_attempt_failed(sa,
+			sa->active->type == IKE_TASK_INIT ? "peer does not answer" :
+							    "peer stopped answering in the handshake",
+			now);
+	else
+		ike_conn_sa_lost(sa, "peer does not answer", now);
+}
+
+/* While a link has just begun to be tried, IKE_SA_INIT goes out each second; later attempts are
+ * short ones, with growing pauses between them. */
+static bool init_resend(struct ike_sa *sa, wtime now)
+{
+	wtime eager_end = wtime_add(sa->conn->trying_since, IKE_TIME_EAGER);
+
+	if (wtime_before(sa->started, eager_end)) {
+		sa->interval = IKE_TIME_RESEND;
+		return wtime_before(now, eager_end);
+	}
+	sa->interval = sa->interval * BACKOFF_NUM / BACKOFF_DEN;
+	return sa->tries < IKE_TRIES_SUSPECT;
+}
+
+static void sa_resend(struct ike_sa *sa, wtime now)
+{
+	struct ike_conn *conn = sa->conn;
+	bool again;
+
+	if (sa->active->type == IKE_TASK_INIT) {
+		again = init_resend(sa, now);
+	} else {
+		sa->interval = sa->interval * BACKOFF_NUM / BACKOFF_DEN;
+		again = sa->tries < IKE_TRIES;
+	}
+	if (!again) {
+		sa_give_up(sa, now);
+		return;
+	}
+	sa->tries++;
+	ike_sa_send_sealed(sa, &sa->request, &sa->local, &sa->remote);
+	sa_plan_resend(sa, now);
+	if (sa == conn->sa && sa->tries >= IKE_TRIES_SUSPECT && conn->c.initiate &&
+		wtime_before(conn->heard, sa->sent_at))
+		ike_conn_suspect(conn, now);
+}
+
+/* ---- Time ----------------------------------------------------------------------------------------------- */
+void ike_sa_wake(struct ike_sa *sa, wtime at)
+{
+	if (sa->state != IKE_SA_DEAD)
+		ike_timer_wake(sa->ike, &sa->timer, at);
+}
+
+static wtime sa_next_time(const struct ike_sa *sa)
+{
+	wtime t = wtime_min(sa->resend_at, sa->expire_at);
+
+	t = wtime_min(t, sa->cleanup_at);
+	if (sa->state == IKE_SA_UP) {
+		t = wtime_min(t, sa->rekey_at);
+		if (!sa->active)
+			t = wtime_min(t, ike_dpd_due(sa));
+	}
+	list_for_each(it, &sa->negs)
+		t = wtime_min(t, container_of(it, struct ike_neg, node)->expires);
+	return t;
+}
+
+/* ---- Receiving -------------------------------------------------------------------------------------- */
+static void count_open(struct ike_sa *sa, enum ike_open_result r)
+{
+	switch (r) {
+	case IKE_OPEN_OK:
+	case IKE_OPEN_INCOMPLETE:
+		return;
+	case IKE_OPEN_NOT_AUTHENTIC:
+		ike_drop_count(sa->ike, IKE_DROP_NOT_AUTHENTIC);
+		return;
+	case IKE_OPEN_NO_MEMORY:
+	case IKE_OPEN_CRYPTO:
+		ike_drop_count(sa->ike, IKE_DROP_NO_MEMORY);
+		return;
+	case IKE_OPEN_NOT_ENCRYPTED:
+	case IKE_OPEN_SHORT:
+	case IKE_OPEN_PADDING:
+		ike_drop_count(sa->ike, IKE_DROP_MALFORMED);
+		return;
+	default:
+		ike_drop_count(sa->ike, IKE_DROP_FRAGMENT);
+	}
+}
+
+/* An authentic, new message: the peer lives, and perhaps somewhere else. Before the SA is up its
+ * endpoint follows (RFC 7296 2.23); later the owner decides. */
+static void sa_touch(struct ike_sa *sa, const struct ike_datagram *d, wtime now)
+{
+	sa->heard = now;
+	if (d->local.ip.family != IP_NONE)
+		sa->local = d->local;
+	if (endpoint_equal(&sa->remote, &d->remote))
+		return;
+	if (sa->state == IKE_SA_CONNECTING || sa->state == IKE_SA_HALF_OPEN) {
+		sa->remote = d->remote;
+	} else if (sa->conn) {
+		struct ike_event *e = ike_emit(sa->conn, IKE_EVENT_REMOTE_SEEN);
+
+		if (e) {
+			e->local = d->local;
+			e->remote = d->remote;
+		}
+	}
+}
+
+static void input_response_opened(struct ike_sa *sa, const struct ike_opened *o,
+	const struct ike_datagram *d, wtime now)
+{
+	struct ike_task *t = sa->active;
+	struct ike_msg m;
+
+	sa_touch(sa, d, now);
+	if (ike_opened_parse(o, &m) != IKE_PARSE_OK) {
+		/* RFC 7296 2.21.3: an authentic response that makes no sense ends the SA. */
+		ike_drop_count(sa->ike, IKE_DROP_MALFORMED);
+		if (sa->state == IKE_SA_CONNECTING)
+			ike_conn_attempt_failed(sa, "peer sent a malformed response", now);
+		else
+			ike_conn_sa_lost(sa, "peer sent a malformed response", now);
+		return;
+	}
+	sa->active = NULL;
+	ike_sa_request_done(sa);
+	task_ops[t->type].response(sa, t,
+		&(struct ike_rx){.m = &m, .d = d, .whole = buf_view(&o->whole), .now = now});
+	ike_task_free(t);
+	ike_sa_run(sa, now);
+}
+
+static void input_response(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d,
+	wtime now)
+{
+	struct ike_opened o = {0};
+	enum ike_open_result r;
+
+	if (!sa->active || m->h.mid != sa->next_out - 1 ||
+		m->h.exchange != task_ops[sa->active->type].exchange) {
+		ike_drop_count(sa->ike, IKE_DROP_OLD_MESSAGE);
+		return;
+	}
+	if (sa->active->type == IKE_TASK_INIT) {
+		ike_init_response(sa, sa->active,
+			&(struct ike_rx){.m = m, .d = d, .whole = d->data, .now = now});
+		ike_sa_run(sa, now);
+		return;
+	}
+	r = ike_open(sa->protect, sa->fragments ? sa->in_responses : NULL, m, &o);
+	count_open(sa, r);
+	if (r == IKE_OPEN_OK)
+		input_response_opened(sa, &o, d, now);
+	ike_opened_free(&o);
+}
+
+/* An authentic request whose payloads do not parse. RFC 7296 2.21.3: INVALID_SYNTAX ends the SA. */
+static void request_malformed(struct ike_sa *sa, const struct ike_msg *m, enum ike_parse_error e,
+	struct ike_build *reply)
+{
+	ike_drop_count(sa->ike, IKE_DROP_MALFORMED);
+	if (e == IKE_PARSE_CRITICAL) {
+		ike_build_status(reply, IKE_N_UNSUPPORTED_CRITICAL_PAYLOAD,
+			view_of(&m->bad_type, 1));
+		return;
+	}
+	ike_build_status(reply, IKE_N_INVALID_SYNTAX, (struct view){0});
+	sa->after = ike_sa_after_fatal;
+}
+
+void ike_sa_after_fatal(struct ike_sa *sa, wtime now)
+{
+	if (sa->state == IKE_SA_HALF_OPEN)
+		ike_sa_kill(sa);
+	else
+		ike_conn_sa_lost(sa, "peer sent a malformed request", now);
+}
+
+static void input_request_opened(struct ike_sa *sa, const struct ike_opened *o,
+	const struct ike_datagram *d, wtime now)
+{
+	struct ike_header h;
+	struct ike_build reply;
+	struct ike_msg m;
+	enum ike_parse_error e = ike_opened_parse(o, &m);
+	request_fn *handle = request_handler(sa, m.h.exchange);
+
+	if (e != IKE_PARSE_OK && sa->state == IKE_SA_HALF_OPEN && e != IKE_PARSE_CRITICAL) {
+		ike_drop_count(sa->ike, IKE_DROP_MALFORMED); /* not authenticated: no word */
+		return;
+	}
+	sa_touch(sa, d, now);
+	h = sa_header(sa, m.h.exchange, sa->next_in++, true);
+	ike_sealed_free(&sa->reply);
+	sa->after = NULL;
+	ike_build_begin_inner(&reply);
+	if (e != IKE_PARSE_OK) {
+		request_malformed(sa, &m, e, &reply);
+	} else if (!handle) {
+		ike_drop_count(sa->ike, IKE_DROP_UNEXPECTED);
+		ike_build_status(&reply, IKE_N_INVALID_SYNTAX, (struct view){0});
+	} else {
+		handle(sa, &(struct ike_rx){.m = &m, .d = d, .whole = buf_view(&o->whole),
+				   .now = now}, &reply);
+	}
+	if (sa->mute)
+		sa->mute = false;
+	else if (sa_seal(sa, &h, &reply, &sa->reply) == 0)
+		ike_sa_send_sealed(sa, &sa->reply, &d->local, &d->remote);
+	else
+		ike_drop_count(sa->ike, IKE_DROP_NO_MEMORY);
+	ike_build_free(&reply);
+	if (sa->after)
+		sa->after(sa, now);
+	ike_sa_run(sa, now);
+}
+
+/* RFC 7296 2.1: a repeated request gets the reply that it got. Of a repeated message in fragments
+ * the first one triggers it (RFC 7383 2.6.1). */
+static void request_again(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d)
+{
+	if (!sa->reply.count || (m->enc.type == IKE_PL_SKF && m->enc.number != 1)) {
+		ike_drop_count(sa->ike, IKE_DROP_OLD_MESSAGE);
+		return;
+	}
+	ike_sa_send_sealed(sa, &sa->reply, &d->local, &d->remote);
+}
+
+static void input_request(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d,
+	wtime now)
+{
+	struct ike_opened o = {0};
+	enum ike_open_result r;
+
+	if (sa->next_in && m->h.mid == sa->next_in - 1) {
+		request_again(sa, m, d);
+		return;
+	}
+	if (m->h.mid != sa->next_in) {
+		ike_drop_count(sa->ike,
+			m->h.mid < sa->next_in ? IKE_DROP_OLD_MESSAGE : IKE_DROP_WINDOW);
+		return;
+	}
+	if (sa->state == IKE_SA_CONNECTING ||
+		(sa->state == IKE_SA_HALF_OPEN && !request_handler(sa, m->h.exchange))) {
+		ike_drop_count(sa->ike, IKE_DROP_UNEXPECTED);
+		return;
+	}
+	r = ike_open(sa->protect, sa->fragments ? sa->in_requests : NULL, m, &o);
+	count_open(sa, r);
+	if (r == IKE_OPEN_OK)
+		input_request_opened(sa, &o, d, now);
+	ike_opened_free(&o);
+}
+
+void ike_sa_input(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d, wtime now)
+{
+	bool init = sa->active && sa->active->type == IKE_TASK_INIT;
+
+	/* The other end's messages carry the other end's role, and both SPIs. */
+	if (!!(m->h.flags & IKE_FLAG_INITIATOR) == sa->initiator ||
+		m->h.spi_i != sa->spi_i || (!init && m->h.spi_r != sa->spi_r)) {
+		ike_drop_count(sa->ike, IKE_DROP_UNEXPECTED);
+		return;
+	}
+	if (m->h.flags & IKE_FLAG_RESPONSE)
+		input_response(sa, m, d, now);
+	else
+		input_request(sa, m, d, now);
+	if (sa->state != IKE_SA_DEAD)
+		ike_sa_wake(sa, sa_next_time(sa));
+}
+
+/* ---- Due ---------------------------------------------------------------------------------------------- */
+static void sa_tick_up(struct ike_sa *sa, wtime now)
+{
+	if (wtime_due(sa->rekey_at, now)) {
+		sa->rekey_at = WTIME_NEVER;
+		if (!sa->loser)
+			ike_sa_queue(sa, IKE_TASK_IKE_REKEY, 0);
+	}
+	if (wtime_due(sa->cleanup_at, now)) {
+		sa->cleanup_at = WTIME_NEVER;
+		ike_sa_delete(sa, now);
+	} else if (wtime_due(ike_dpd_due(sa), now) && !sa->active && list_empty(&sa->queue)) {
+		ike_sa_queue(sa, IKE_TASK_DPD, 0);
+	}
+}
+
+void ike_sa_tick(struct ike_sa *sa, wtime now)
+{
+	wtime next;
+
+	if (sa->active && wtime_due(sa->resend_at, now))
+		sa_resend(sa, now);
+	if (sa->state != IKE_SA_DEAD && wtime_due(sa->expire_at, now)) {
+		if (sa->state == IKE_SA_HALF_OPEN) {
+			sa->ike->stats.handshakes_failed++;
+			ike_sa_kill(sa);
+		} else {
+			ike_sa_expire(sa, now);
+		}
+	}
+	if (sa->state == IKE_SA_DEAD)
+		return;
+	ike_neg_tick(sa, now);
+	if (sa->state == IKE_SA_UP)
+		sa_tick_up(sa, now);
+	else if (sa->state == IKE_SA_REKEYED && wtime_due(sa->cleanup_at, now))
+		ike_sa_delete(sa, now);
+	ike_sa_run(sa, now);
+	if (sa->state == IKE_SA_DEAD)
+		return;
+	next = sa_next_time(sa);
+	ike_sa_wake(sa, wtime_due(next, now) ? wtime_add(now, SOON) : next);
+}
