@@ -1,7 +1,7 @@
 /* IKE_AUTH: both sides. RFC 7296 1.2, 2.4 (INITIAL_CONTACT), 2.15, 2.16, 2.21.2; RFC 7427 and 8420
  * (Ed25519 alone), RFC 6023 (an IKE SA without a child is taken). A refused child leaves the IKE SA
  * up; it is tried again later. */
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@ enum { ID_BODY_HEAD = 4 };
 
 #define CHILD_PATIENCE (5 * W_SEC) /* a responder waits so long for the initiator's child */
 
-/* ---- AUTH payloads ---------------------------------------------------------------------------------- */
+/* ---- AUTH payloads ---- */
 static int id_body(struct view id, struct buf *ret)
 {
 	const uint8_t head[ID_BODY_HEAD] = {IKE_ID_DER_ASN1_DN};
@@ -48,8 +48,9 @@ static int build_auth(struct ike_sa *sa, const struct ike_conn *conn, uint32_t m
 		err = ike_auth_sign(&in, sa->ike->config.key, data);
 	}
 	if (err == 0)
-		ike_build_auth(b, &(struct ike_auth){.method = IKE_AUTH_SIGNATURE,
-					  .data = view_of(data, sizeof(data))});
+		ike_build_auth(b,
+			&(struct ike_auth){.method = IKE_AUTH_SIGNATURE,
+				.data = view_of(data, sizeof(data))});
 	buf_free(&body);
 	return err;
 }
@@ -94,9 +95,9 @@ static void handshake_done(struct ike_sa *sa)
 	sa->hs = NULL;
 }
 
-/* ---- The first child ------------------------------------------------------------------------------------ */
-static int first_child(struct ike_sa *sa, const struct ike_choice *choice, uint32_t spi_in, wtime now,
-	struct ike_child **ret)
+/* ---- The first child ---- */
+static int first_child(struct ike_sa *sa, const struct ike_choice *choice, uint32_t spi_in,
+	wtime now, struct ike_child **ret)
 {
 	struct cur c = cur_of(choice->spi, choice->spi_len);
 	const struct ike_child_new n = {.sa = sa,
@@ -125,11 +126,12 @@ static void first_child_outbound(struct ike_sa *sa, struct ike_child *c, wtime n
 			ike_child_outbound(c, now);
 		return;
 	}
-	list_for_each(it, &conn->sas) {
+	list_for_each (it, &conn->sas) {
 		const struct ike_sa *o = container_of(it, struct ike_sa, node);
 
-		crossing = crossing || (o != sa && o->state == IKE_SA_UP && o->origin_ours &&
-			wtime_before(sa->origin_started, o->origin_established));
+		crossing = crossing ||
+			(o != sa && o->state == IKE_SA_UP && o->origin_ours &&
+				wtime_before(sa->origin_started, o->origin_established));
 	}
 	if (sa->initiator || !crossing)
 		ike_child_outbound(c, now);
@@ -137,11 +139,11 @@ static void first_child_outbound(struct ike_sa *sa, struct ike_child *c, wtime n
 		ike_child_outbound_later(c, wtime_add(now, IKE_TIME_CROSSING));
 }
 
-/* ---- Initiator -------------------------------------------------------------------------------------------- */
+/* ---- Initiator ---- */
 /* RFC 7296 2.4: only when we hold no other SA between these identities. */
 static bool first_contact(const struct ike_sa *sa)
 {
-	list_for_each(it, &sa->conn->sas) {
+	list_for_each (it, &sa->conn->sas) {
 		const struct ike_sa *o = container_of(it, struct ike_sa, node);
 
 		if (o != sa && o->state != IKE_SA_CONNECTING)
@@ -201,7 +203,8 @@ static void auth_refused(struct ike_sa *sa, uint16_t type, wtime now)
 
 	if (type == IKE_N_AUTHENTICATION_FAILED)
 		snprintf(text, sizeof(text),
-			"peer refused authentication: it does not know us, has another key for us, or "
+			"peer refused authentication: it does not know us, has another key for us, "
+		        "or "
 			"its policy forbids the link");
 	else
 		snprintf(text, sizeof(text), "peer refused IKE_AUTH (notify %u)", type);
@@ -216,7 +219,8 @@ static void auth_take_child(struct ike_sa *sa, const struct ike_rx *rx)
 	struct ike_child *c;
 
 	if (!p || !ike_child_ts_ok(rx->m) ||
-		ike_proposal_check(&policy, buf_view(&sa->hs->child_offered), p->body, &choice) < 0 ||
+		ike_proposal_check(&policy, buf_view(&sa->hs->child_offered), p->body, &choice) <
+			0 ||
 		first_child(sa, &choice, sa->hs->child_spi, rx->now, &c) < 0) {
 		sa->conn->child_fails++;
 		ike_child_want(sa->conn, 0, rx->now);
@@ -236,12 +240,14 @@ void ike_auth_response(struct ike_sa *sa, struct ike_task *t, const struct ike_r
 	}
 	if (!id_is(rx->m, IKE_PL_IDR, sa->conn->c.remote_id)) {
 		tell_auth_failed(sa);
-		ike_conn_attempt_failed(sa, "another node than the wanted one answers there", rx->now);
+		ike_conn_attempt_failed(sa, "another node than the wanted one answers there",
+			rx->now);
 		return;
 	}
 	if (verify_auth(sa, sa->conn, rx->m, sa->next_out - 1) < 0) {
 		tell_auth_failed(sa);
-		ike_conn_attempt_failed(sa, "peer's signature does not fit its public key", rx->now);
+		ike_conn_attempt_failed(sa, "peer's signature does not fit its public key",
+			rx->now);
 		return;
 	}
 	ike_conn_sa_up(sa, false, rx->now);
@@ -249,7 +255,7 @@ void ike_auth_response(struct ike_sa *sa, struct ike_task *t, const struct ike_r
 	handshake_done(sa);
 }
 
-/* ---- Responder --------------------------------------------------------------------------------------------- */
+/* ---- Responder ---- */
 static void after_refusal(struct ike_sa *sa, wtime now)
 {
 	(void)now;
@@ -280,7 +286,7 @@ static unsigned int conn_sa_count(const struct ike_conn *conn)
 {
 	unsigned int n = 0;
 
-	list_for_each(it, &conn->sas)
+	list_for_each (it, &conn->sas)
 		n++;
 	return n;
 }

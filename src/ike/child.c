@@ -1,16 +1,16 @@
 /* Child SAs: their making, which of them is sent on, their times and their end. RFC 7296 2.8, 2.9,
  * 2.17, 1.4.1. The exchanges that make and rekey them are in auth.c, create.c and rekey.c. */
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 #include <errno.h>
 #include "base/mem.h"
 
 enum { JITTER_DIV = 10, ESP_SPI_RESERVED = 255, CHILD_FAILS_SHIFT_MAX = 6, TS_MAX = 255 };
 
-#define CHILD_RETRY   (1 * W_SEC)
+#define CHILD_RETRY    (1 * W_SEC)
 #define REKEY_POSTPONE (5 * W_SEC)
 
-/* ---- Look-up ------------------------------------------------------------------------------------ */
+/* ---- Look-up ---- */
 static struct ike_child *child_by_spi_in(const struct ike *ike, uint32_t spi)
 {
 	struct hash_node *n = hash_find(&ike->by_child, &spi, sizeof(spi));
@@ -40,7 +40,7 @@ int ike_child_spi_new(struct ike *ike, uint32_t *ret)
 
 struct ike_child *ike_child_find(const struct ike_conn *conn, uint32_t handle)
 {
-	list_for_each(it, &conn->children) {
+	list_for_each (it, &conn->children) {
 		struct ike_child *c = container_of(it, struct ike_child, node);
 
 		if (handle && c->info.child == handle)
@@ -51,7 +51,7 @@ struct ike_child *ike_child_find(const struct ike_conn *conn, uint32_t handle)
 
 struct ike_child *ike_child_by_spi_out(const struct ike_conn *conn, uint32_t spi)
 {
-	list_for_each(it, &conn->children) {
+	list_for_each (it, &conn->children) {
 		struct ike_child *c = container_of(it, struct ike_child, node);
 
 		if (c->info.spi_out == spi && c->state != IKE_CHILD_GONE)
@@ -74,7 +74,7 @@ struct ike_child *ike_child_newest(const struct ike_conn *conn)
 {
 	struct ike_child *best = NULL;
 
-	list_for_each(it, &conn->children) {
+	list_for_each (it, &conn->children) {
 		struct ike_child *c = container_of(it, struct ike_child, node);
 
 		if (child_rank(c) > (best ? child_rank(best) : 0))
@@ -83,11 +83,13 @@ struct ike_child *ike_child_newest(const struct ike_conn *conn)
 	return best;
 }
 
-/* ---- Making ---------------------------------------------------------------------------------------- */
+/* ---- Making ---- */
 static int child_keys(const struct ike_child_new *n, struct ike_child_keys *ret)
 {
-	const struct ike_seed seed = {.ni = n->ni, .nr = n->nr,
-		.spi_i = n->sa->spi_i, .spi_r = n->sa->spi_r};
+	const struct ike_seed seed = {.ni = n->ni,
+		.nr = n->nr,
+		.spi_i = n->sa->spi_i,
+		.spi_r = n->sa->spi_r};
 
 	ret->aead = n->aead;
 	return ike_child_keymat(&n->sa->keys, n->shared, n->shared_count, &seed, n->initiator, ret);
@@ -165,7 +167,7 @@ int ike_child_make(const struct ike_child_new *n, wtime now, struct ike_child **
 	return 0;
 }
 
-/* ---- Which one is sent on --------------------------------------------------------------------------- */
+/* ---- Which one is sent on ---- */
 static void child_emit(const struct ike_child *c, enum ike_event_type type)
 {
 	struct ike_event *e = ike_emit(c->conn, type);
@@ -212,7 +214,7 @@ void ike_child_pick_outbound(struct ike_conn *conn, wtime now)
 		conn->outbound = conn->outbound_next = 0;
 }
 
-/* ---- The end ------------------------------------------------------------------------------------------- */
+/* ---- The end ---- */
 void ike_child_free(struct ike_child *child)
 {
 	hash_del(&child->conn->ike->by_child, &child->by_spi);
@@ -273,7 +275,7 @@ void ike_child_delete(struct ike_child *child, wtime now)
 
 void ike_child_move(struct ike_conn *conn, const struct ike_sa *from, struct ike_sa *to)
 {
-	list_for_each(it, &conn->children) {
+	list_for_each (it, &conn->children) {
 		struct ike_child *c = container_of(it, struct ike_child, node);
 
 		if (c->sa == from)
@@ -281,10 +283,10 @@ void ike_child_move(struct ike_conn *conn, const struct ike_sa *from, struct ike
 	}
 }
 
-/* ---- Having one ------------------------------------------------------------------------------------------ */
+/* ---- Having one ---- */
 static bool conn_has_child(const struct ike_conn *conn)
 {
-	list_for_each(it, &conn->children)
+	list_for_each (it, &conn->children)
 		if (child_rank(container_of(it, struct ike_child, node)))
 			return true;
 	return false;
@@ -308,7 +310,7 @@ void ike_child_want(struct ike_conn *conn, int64_t delay_us, wtime now)
 	ike_conn_wake(conn, conn->child_retry_at);
 }
 
-/* ---- Time -------------------------------------------------------------------------------------------------- */
+/* ---- Time ---- */
 static void child_rekey_due(struct ike_child *c, wtime now)
 {
 	c->rekey_at = WTIME_NEVER;
@@ -350,7 +352,7 @@ void ike_child_tick(struct ike_conn *conn, wtime now)
 		if (next && child_rank(next) >= 2)
 			ike_child_outbound(next, now);
 	}
-	list_for_each_safe(it, &conn->children)
+	list_for_each_safe (it, &conn->children)
 		child_due(container_of(it, struct ike_child, node), now);
 	if (!wtime_due(conn->child_retry_at, now))
 		return;
@@ -365,7 +367,7 @@ wtime ike_child_next_time(const struct ike_conn *conn)
 {
 	wtime t = wtime_min(conn->outbound_at, conn->child_retry_at);
 
-	list_for_each(it, &conn->children) {
+	list_for_each (it, &conn->children) {
 		const struct ike_child *c = container_of(it, struct ike_child, node);
 
 		if (c->state == IKE_CHILD_GONE)
@@ -378,10 +380,11 @@ wtime ike_child_next_time(const struct ike_conn *conn)
 	return t;
 }
 
-/* ---- Traffic selectors ---------------------------------------------------------------------------------------- */
+/* ---- Traffic selectors ---- */
 struct ike_policy ike_child_policy(const struct ike_conn *conn, enum ike_sa_use use)
 {
-	return (struct ike_policy){.use = use, .post_quantum = conn->c.post_quantum,
+	return (struct ike_policy){.use = use,
+		.post_quantum = conn->c.post_quantum,
 		.additional_ok = true};
 }
 

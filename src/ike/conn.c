@@ -1,11 +1,11 @@
-/* Connections: the engine's interface to its owner for adding, removing, steering and asking. What a
- * connection does by itself is in link.c. */
-#include "ike.h"
+/* Connections: the engine's interface to its owner for adding, removing, steering and asking. What
+ * a connection does by itself is in link.c. */
+#include "ike/ike.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include "base/mem.h"
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 enum { ID_MAX = 1024 };
 
@@ -32,7 +32,7 @@ struct ike_conn *ike_conn_by_identity(const struct ike *ike, struct view remote_
 {
 	struct ike_conn *best = NULL;
 
-	list_for_each(it, &ike->conns) {
+	list_for_each (it, &ike->conns) {
 		struct ike_conn *conn = container_of(it, struct ike_conn, node);
 
 		if (!view_equal(conn->c.remote_id, remote_id))
@@ -55,7 +55,7 @@ enum ike_pq ike_conn_responder_pq(const struct ike *ike, const struct endpoint *
 {
 	unsigned int all[3] = {0}, here[3] = {0}, *count = all, n = 0, n_here = 0;
 
-	list_for_each(it, &ike->conns) {
+	list_for_each (it, &ike->conns) {
 		const struct ike_conn *conn = container_of(it, struct ike_conn, node);
 
 		all[conn->c.post_quantum]++;
@@ -78,8 +78,8 @@ static void conn_take_times(struct ike_conn_config *to, const struct ike_conn_co
 {
 	to->post_quantum = from->post_quantum;
 	to->ike_lifetime_us = from->ike_lifetime_us > 0 ? from->ike_lifetime_us : IKE_LIFETIME;
-	to->child_lifetime_us =
-		from->child_lifetime_us > 0 ? from->child_lifetime_us : CHILD_LIFETIME;
+	to->child_lifetime_us = from->child_lifetime_us > 0 ? from->child_lifetime_us
+							    : CHILD_LIFETIME;
 	to->dpd_us = from->dpd_us > 0 ? from->dpd_us : DPD_IDLE;
 	if (to->ike_lifetime_us < LIFETIME_MIN)
 		to->ike_lifetime_us = LIFETIME_MIN;
@@ -146,9 +146,9 @@ err_free:
 
 void ike_conn_free(struct ike_conn *conn)
 {
-	list_for_each_safe(c, &conn->children)
+	list_for_each_safe (c, &conn->children)
 		ike_child_free(container_of(c, struct ike_child, node));
-	list_for_each_safe(sa, &conn->sas)
+	list_for_each_safe (sa, &conn->sas)
 		ike_sa_kill(container_of(sa, struct ike_sa, node));
 	hash_del(&conn->ike->by_id, &conn->by_id);
 	ike_timer_leave(conn->ike, &conn->timer);
@@ -176,9 +176,9 @@ void ike_conn_remove(struct ike *ike, uint32_t id, wtime now)
 	(void)now;
 	if (!conn)
 		return;
-	list_for_each(it, &conn->sas)
+	list_for_each (it, &conn->sas)
 		sa_say_goodbye(container_of(it, struct ike_sa, node));
-	list_for_each_safe(c, &conn->children)
+	list_for_each_safe (c, &conn->children)
 		ike_child_remove(container_of(c, struct ike_child, node));
 	ike_conn_say_down(conn, "connection removed");
 	ike_conn_free(conn);
@@ -209,7 +209,7 @@ int ike_conn_down(struct ike *ike, uint32_t id, wtime now)
 		return -ENOENT;
 	conn->admin_down = true;
 	conn->retry_at = conn->child_retry_at = WTIME_NEVER;
-	list_for_each_safe(it, &conn->sas) {
+	list_for_each_safe (it, &conn->sas) {
 		struct ike_sa *sa = container_of(it, struct ike_sa, node);
 
 		if (sa->state == IKE_SA_UP)
@@ -217,7 +217,7 @@ int ike_conn_down(struct ike *ike, uint32_t id, wtime now)
 		else if (sa->state == IKE_SA_CONNECTING)
 			ike_sa_kill(sa);
 	}
-	list_for_each_safe(c, &conn->children)
+	list_for_each_safe (c, &conn->children)
 		ike_child_remove(container_of(c, struct ike_child, node));
 	ike_conn_say_down(conn, "taken down");
 	return 0;
@@ -232,7 +232,7 @@ int ike_conn_set_remote(struct ike *ike, uint32_t id, const struct endpoint *rem
 		return -ENOENT;
 	same = endpoint_equal(&conn->c.remote, remote);
 	conn->c.remote = *remote;
-	list_for_each(it, &conn->sas) {
+	list_for_each (it, &conn->sas) {
 		struct ike_sa *sa = container_of(it, struct ike_sa, node);
 
 		if (sa->state != IKE_SA_CONNECTING && remote->ip.family != IP_NONE)
@@ -299,7 +299,7 @@ int ike_conn_rekey_child(struct ike *ike, uint32_t id, wtime now)
 
 void ike_child_soft_limit(struct ike *ike, uint32_t child, wtime now)
 {
-	list_for_each(it, &ike->conns) {
+	list_for_each (it, &ike->conns) {
 		struct ike_conn *conn = container_of(it, struct ike_conn, node);
 		struct ike_child *c = ike_child_find(conn, child);
 
@@ -334,7 +334,7 @@ void ike_conn_heard(struct ike *ike, uint32_t id, wtime t)
 		conn->heard = t;
 }
 
-/* ---- Status -------------------------------------------------------------------------------------- */
+/* ---- Status ---- */
 static void status_sa(const struct ike_sa *sa, struct ike_sa_info *ret)
 {
 	*ret = (struct ike_sa_info){.spi_i = sa->spi_i,
@@ -354,9 +354,9 @@ int ike_conn_status(const struct ike *ike, uint32_t id, struct ike_conn_status *
 	if (!conn)
 		return -ENOENT;
 	memset(ret, 0, sizeof(*ret));
-	ret->state = conn->sa ? IKE_STATE_UP :
-		conn->attempt || conn->retry_at.us != WTIME_NEVER.us ? IKE_STATE_CONNECTING :
-								       IKE_STATE_DOWN;
+	ret->state = conn->sa                                          ? IKE_STATE_UP
+		: conn->attempt || conn->retry_at.us != WTIME_NEVER.us ? IKE_STATE_CONNECTING
+								       : IKE_STATE_DOWN;
 	ret->admin_down = conn->admin_down;
 	ret->behind_nat = conn->behind_nat;
 	if (!conn->sa)
@@ -364,9 +364,9 @@ int ike_conn_status(const struct ike *ike, uint32_t id, struct ike_conn_status *
 	ret->has_sa = conn->sa;
 	if (conn->sa)
 		status_sa(conn->sa, &ret->sa);
-	list_for_each(it, &conn->sas)
+	list_for_each (it, &conn->sas)
 		ret->sa_count += container_of(it, struct ike_sa, node)->state != IKE_SA_CONNECTING;
-	list_for_each(c, &conn->children) {
+	list_for_each (c, &conn->children) {
 		const struct ike_child *child = container_of(c, struct ike_child, node);
 
 		if (child->state == IKE_CHILD_GONE)

@@ -1,6 +1,6 @@
 /* Cookies of IKE_SA_INIT (RFC 7296 2.6): version | HMAC(secret, Ni | IPi | port | SPIi). The secret
  * changes each minute; the one before is still taken. Nothing is kept for a request. */
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 #include <errno.h>
 #include "base/mem.h"

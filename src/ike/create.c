@@ -1,12 +1,12 @@
 /* CREATE_CHILD_SA: new children, rekeys of children and of the IKE SA, both sides, up to the first
  * key exchange. RFC 7296 1.3, 2.8, 2.25; RFC 9370 2.2.4. IKE_FOLLOWUP_KE is in followup.c, what a
  * finished negotiation does in rekey.c. */
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 #include <errno.h>
 #include "base/mem.h"
 
-/* ---- Negotiations ---------------------------------------------------------------------------------- */
+/* ---- Negotiations ---- */
 struct ike_neg *ike_neg_new(enum ike_neg_kind kind, bool initiator)
 {
 	struct ike_neg *neg = w_calloc(1, sizeof(*neg));
@@ -33,7 +33,7 @@ void ike_neg_free(struct ike_neg *neg)
 
 struct ike_neg *ike_neg_find(const struct ike_sa *sa, enum ike_neg_kind kind, uint32_t old_child)
 {
-	list_for_each(it, &sa->negs) {
+	list_for_each (it, &sa->negs) {
 		struct ike_neg *neg = container_of(it, struct ike_neg, node);
 
 		if (neg->kind == kind && neg->old_child == old_child)
@@ -44,7 +44,7 @@ struct ike_neg *ike_neg_find(const struct ike_sa *sa, enum ike_neg_kind kind, ui
 
 void ike_neg_tick(struct ike_sa *sa, wtime now)
 {
-	list_for_each_safe(it, &sa->negs) {
+	list_for_each_safe (it, &sa->negs) {
 		struct ike_neg *neg = container_of(it, struct ike_neg, node);
 
 		if (!wtime_due(neg->expires, now))
@@ -153,9 +153,9 @@ static void neg_take_choice(struct ike_neg *neg, const struct ike_choice *c)
 
 static bool neg_has_peer_spi(const struct ike_neg *neg)
 {
-	return neg->kind != IKE_NEG_IKE_REKEY ? neg->spi_out != 0 :
-		neg->initiator                ? neg->spi_r != 0 :
-						neg->spi_i != 0;
+	return neg->kind != IKE_NEG_IKE_REKEY ? neg->spi_out != 0
+		: neg->initiator              ? neg->spi_r != 0
+					      : neg->spi_i != 0;
 }
 
 /* A new SPI of ours, and its bytes for the SA payload. */
@@ -183,23 +183,24 @@ static int neg_own_spi(struct ike_sa *sa, struct ike_neg *neg, uint8_t ret[stati
 	return 0;
 }
 
-/* ---- Initiator -------------------------------------------------------------------------------------- */
+/* ---- Initiator ---- */
 static enum ike_neg_kind task_kind(const struct ike_task *t)
 {
-	return t->type == IKE_TASK_IKE_REKEY ? IKE_NEG_IKE_REKEY :
-		t->type == IKE_TASK_CHILD_REKEY ? IKE_NEG_CHILD_REKEY :
-						  IKE_NEG_CHILD_NEW;
+	return t->type == IKE_TASK_IKE_REKEY      ? IKE_NEG_IKE_REKEY
+		: t->type == IKE_TASK_CHILD_REKEY ? IKE_NEG_CHILD_REKEY
+						  : IKE_NEG_CHILD_NEW;
 }
 
 /* A peer without perfect forward secrecy gets the form that it can do (unless we require more). */
 static struct ike_policy task_policy(const struct ike_sa *sa, const struct ike_task *t)
 {
-	bool plain = t->plain || (sa->conn->no_child_kex &&
-					 sa->conn->c.post_quantum != IKE_PQ_REQUIRE);
+	bool plain = t->plain ||
+		(sa->conn->no_child_kex && sa->conn->c.post_quantum != IKE_PQ_REQUIRE);
 
-	return ike_child_policy(sa->conn, t->type == IKE_TASK_IKE_REKEY ? IKE_USE_IKE :
-				plain                                   ? IKE_USE_FIRST_CHILD :
-									  IKE_USE_CHILD);
+	return ike_child_policy(sa->conn,
+		t->type == IKE_TASK_IKE_REKEY ? IKE_USE_IKE
+			: plain               ? IKE_USE_FIRST_CHILD
+					      : IKE_USE_CHILD);
 }
 
 /* Whether there is still something to do, and no exchange of the peer's that does it already. */
@@ -233,8 +234,10 @@ static void build_rekey_notify(struct ike_sa *sa, uint32_t child, struct ike_bui
 	uint8_t spi[IKE_ESP_SPI_LEN];
 
 	put_u32(spi, c->info.spi_in); /* RFC 7296 1.3.3: the one that we would receive on */
-	ike_build_notify(b, &(struct ike_notify){.protocol = IKE_PROTO_ESP,
-				    .type = IKE_N_REKEY_SA, .spi = view_of(spi, sizeof(spi))});
+	ike_build_notify(b,
+		&(struct ike_notify){.protocol = IKE_PROTO_ESP,
+			.type = IKE_N_REKEY_SA,
+			.spi = view_of(spi, sizeof(spi))});
 }
 
 int ike_create_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *b, wtime now)
@@ -357,7 +360,7 @@ void ike_create_response(struct ike_sa *sa, struct ike_task *t, const struct ike
 		ike_neg_failed(sa, t, 0, rx->now);
 }
 
-/* ---- Responder -------------------------------------------------------------------------------------- */
+/* ---- Responder ---- */
 static enum ike_neg_kind request_kind(const struct ike_msg *m, struct ike_notify *ret_rekey)
 {
 	const struct ike_payload *p = ike_msg_find(m, IKE_PL_SA);
@@ -366,8 +369,8 @@ static enum ike_neg_kind request_kind(const struct ike_msg *m, struct ike_notify
 
 	if (ike_proposal_next(&c, &first) && first.protocol == IKE_PROTO_IKE)
 		return IKE_NEG_IKE_REKEY;
-	return ike_msg_notify(m, IKE_N_REKEY_SA, ret_rekey) ? IKE_NEG_CHILD_REKEY :
-							      IKE_NEG_CHILD_NEW;
+	return ike_msg_notify(m, IKE_N_REKEY_SA, ret_rekey) ? IKE_NEG_CHILD_REKEY
+							    : IKE_NEG_CHILD_NEW;
 }
 
 /* What our exchange that is out does; NULL: none that matters here. */
@@ -380,7 +383,7 @@ static unsigned int conn_child_count(const struct ike_conn *conn)
 {
 	unsigned int n = 0;
 
-	list_for_each(it, &conn->children)
+	list_for_each (it, &conn->children)
 		n++;
 	return n;
 }
@@ -401,18 +404,20 @@ static uint16_t refuse_child_rekey(const struct ike_sa *sa, const struct ike_chi
 }
 
 /* RFC 7296 2.25: requests that cannot be done now. 0: this one can. */
-static uint16_t refuse_now(const struct ike_sa *sa, enum ike_neg_kind kind, const struct ike_child *c)
+static uint16_t refuse_now(const struct ike_sa *sa, enum ike_neg_kind kind,
+	const struct ike_child *c)
 {
 	const struct ike_neg *own = active_neg(sa);
 
 	if (sa->state != IKE_SA_UP)
 		return IKE_N_TEMPORARY_FAILURE;
 	if (kind == IKE_NEG_IKE_REKEY) {
-		if (own && (own->kind != IKE_NEG_IKE_REKEY || sa->active->type == IKE_TASK_FOLLOWUP))
+		if (own &&
+			(own->kind != IKE_NEG_IKE_REKEY || sa->active->type == IKE_TASK_FOLLOWUP))
 			return IKE_N_TEMPORARY_FAILURE;
-		return sa->active && sa->active->type == IKE_TASK_CHILD_DELETE ?
-			IKE_N_TEMPORARY_FAILURE :
-			0;
+		return sa->active && sa->active->type == IKE_TASK_CHILD_DELETE
+			? IKE_N_TEMPORARY_FAILURE
+			: 0;
 	}
 	if ((own && own->kind == IKE_NEG_IKE_REKEY) || ike_neg_find(sa, IKE_NEG_IKE_REKEY, 0))
 		return IKE_N_TEMPORARY_FAILURE;
@@ -421,7 +426,8 @@ static uint16_t refuse_now(const struct ike_sa *sa, enum ike_neg_kind kind, cons
 	return kind == IKE_NEG_CHILD_REKEY ? refuse_child_rekey(sa, c) : 0;
 }
 
-static void refuse_select(enum ike_select s, const struct ike_choice *choice, struct ike_build *reply)
+static void refuse_select(enum ike_select s, const struct ike_choice *choice,
+	struct ike_build *reply)
 {
 	uint8_t group[2];
 
@@ -468,7 +474,7 @@ static int answer_keep(struct ike_sa *sa, struct ike_neg *neg, wtime now)
 
 	if (neg->round == neg->kex_count)
 		return ike_neg_complete(sa, neg, now);
-	list_for_each(it, &sa->negs)
+	list_for_each (it, &sa->negs)
 		n++;
 	if (n >= IKE_NEGS_MAX)
 		ike_neg_free(container_of(sa->negs.next, struct ike_neg, node));
@@ -496,8 +502,10 @@ static void answer(struct ike_sa *sa, struct ike_neg *neg, const struct ike_choi
 		*reply = b; /* moved */
 	} else {
 		ike_build_free(&b);
-		ike_build_status(reply, err == -EPROTO || err == -EBADMSG ?
-				IKE_N_INVALID_SYNTAX : IKE_N_TEMPORARY_FAILURE, (struct view){0});
+		ike_build_status(reply,
+			err == -EPROTO || err == -EBADMSG ? IKE_N_INVALID_SYNTAX
+							  : IKE_N_TEMPORARY_FAILURE,
+			(struct view){0});
 	}
 	if (list_empty(&neg->node))
 		ike_neg_free(neg);
@@ -566,8 +574,8 @@ void ike_create_request(struct ike_sa *sa, const struct ike_rx *rx, struct ike_b
 
 bool ike_sa_busy(const struct ike_sa *sa, enum ike_neg_kind kind, uint32_t child)
 {
-	enum ike_task_type type =
-		kind == IKE_NEG_IKE_REKEY ? IKE_TASK_IKE_REKEY : IKE_TASK_CHILD_REKEY;
+	enum ike_task_type type = kind == IKE_NEG_IKE_REKEY ? IKE_TASK_IKE_REKEY
+							    : IKE_TASK_CHILD_REKEY;
 	const struct ike_neg *own = active_neg(sa);
 
 	return ike_sa_has_task(sa, type, child) || ike_neg_find(sa, kind, child) ||

@@ -1,12 +1,12 @@
 /* INFORMATIONAL with DELETE, and the other requests of that exchange. RFC 7296 1.4, 1.4.1, 2.25. A
  * deleted child receives a few seconds longer, for the packets that are on their way. */
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 #include <errno.h>
 
 enum { DELETED_MAX = IKE_CHILDREN_MAX };
 
-/* ---- Initiator ------------------------------------------------------------------------------------ */
+/* ---- Initiator ---- */
 int ike_child_delete_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *b, wtime now)
 {
 	const struct ike_child *c = ike_child_find(sa->conn, t->child);
@@ -36,7 +36,7 @@ void ike_sa_delete(struct ike_sa *sa, wtime now)
 	sa->cleanup_at = sa->rekey_at = sa->expire_at = WTIME_NEVER;
 	if (conn->sa == sa)
 		conn->sa = NULL;
-	list_for_each_safe(it, &conn->children) {
+	list_for_each_safe (it, &conn->children) {
 		struct ike_child *c = container_of(it, struct ike_child, node);
 
 		if (c->sa == sa)
@@ -64,7 +64,7 @@ void ike_delete_response(struct ike_sa *sa, struct ike_task *t, const struct ike
 	ike_conn_sa_lost(sa, "deleted by this end", rx->now);
 }
 
-/* ---- Responder ---------------------------------------------------------------------------------------- */
+/* ---- Responder ---- */
 static void after_delete(struct ike_sa *sa, wtime now)
 {
 	ike_conn_sa_lost(sa, "peer closed the connection", now);

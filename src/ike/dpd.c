@@ -1,6 +1,6 @@
 /* Liveness checks: an empty INFORMATIONAL when neither IKE nor the data path has heard of the peer
  * for a while. RFC 7296 2.4. */
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 int ike_dpd_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *b, wtime now)
 {

@@ -1,11 +1,11 @@
 /* The engine: datagrams in and out, events, time, the look-up of SAs, and what is answered without
  * an SA. RFC 7296 2.4-2.6, 2.21. It knows no exchange; see sa.c and the file of each exchange. */
-#include "ike.h"
+#include "ike/ike.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include "base/mem.h"
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 enum {
 	COOKIE_THRESHOLD = 32,
@@ -82,7 +82,7 @@ int ike_new(const struct ike_config *config, struct ike **ret)
 /* Frees the SAs that died in this call, and what ike_output() lent. */
 static void engine_reap(struct ike *ike)
 {
-	list_for_each_safe(it, &ike->grave)
+	list_for_each_safe (it, &ike->grave)
 		ike_sa_free(container_of(it, struct ike_sa, node));
 }
 
@@ -96,16 +96,16 @@ void ike_free(struct ike *ike)
 {
 	if (!ike)
 		return;
-	list_for_each_safe(it, &ike->conns)
+	list_for_each_safe (it, &ike->conns)
 		ike_conn_free(container_of(it, struct ike_conn, node));
-	list_for_each_safe(sa, &ike->half_open)
+	list_for_each_safe (sa, &ike->half_open)
 		ike_sa_kill(container_of(sa, struct ike_sa, node));
 	engine_reap(ike);
-	list_for_each_safe(out, &ike->out) {
+	list_for_each_safe (out, &ike->out) {
 		list_del(out);
 		w_free(container_of(out, struct ike_out, node));
 	}
-	list_for_each_safe(ev, &ike->events) {
+	list_for_each_safe (ev, &ike->events) {
 		list_del(ev);
 		w_free_secret(container_of(ev, struct ike_ev, node), sizeof(struct ike_ev));
 	}
@@ -118,7 +118,7 @@ void ike_free(struct ike *ike)
 	w_free_secret(ike, sizeof(*ike));
 }
 
-/* ---- Timers, randomness ------------------------------------------------------------------------ */
+/* ---- Timers, randomness ---- */
 int ike_timer_join(struct ike *ike, struct ike_timer *t)
 {
 	return heap_push(&ike->timers, &t->node, WTIME_NEVER);
@@ -155,7 +155,7 @@ int64_t ike_jitter(struct ike *ike, int64_t bound)
 	return (int64_t)x;
 }
 
-/* ---- Out ------------------------------------------------------------------------------------------ */
+/* ---- Out ---- */
 void ike_send(struct ike *ike, const struct endpoint *local, const struct endpoint *remote,
 	struct view data)
 {
@@ -208,7 +208,7 @@ void ike_reply_error(struct ike *ike, const struct ike_header *h, const struct i
 	ike_build_free(&b);
 }
 
-/* ---- Events ---------------------------------------------------------------------------------------- */
+/* ---- Events ---- */
 struct ike_event *ike_emit(struct ike_conn *conn, enum ike_event_type type)
 {
 	struct ike_ev *ev = w_calloc(1, sizeof(*ev));
@@ -250,7 +250,7 @@ void ike_event_wipe(struct ike_event *e)
 	w_zeroize(e, sizeof(*e));
 }
 
-/* ---- In --------------------------------------------------------------------------------------------- */
+/* ---- In ---- */
 static bool header_is_init_request(const struct ike_header *h)
 {
 	return h->exchange == IKE_SA_INIT && !(h->flags & IKE_FLAG_RESPONSE);
@@ -279,8 +279,8 @@ static void input_malformed(struct ike *ike, const struct ike_msg *m, enum ike_p
 		ike_reply_error(ike, &m->h, d, &n, now);
 }
 
-static void input_dispatch(struct ike *ike, const struct ike_header *h, const struct ike_datagram *d,
-	wtime now)
+static void input_dispatch(struct ike *ike, const struct ike_header *h,
+	const struct ike_datagram *d, wtime now)
 {
 	/* RFC 7296 3.1: the initiator bit says whose SPI is whose. */
 	uint64_t own = h->flags & IKE_FLAG_INITIATOR ? h->spi_r : h->spi_i;
@@ -322,7 +322,7 @@ void ike_input(struct ike *ike, const struct ike_datagram *d, wtime now)
 	engine_reap(ike);
 }
 
-/* ---- Time -------------------------------------------------------------------------------------------- */
+/* ---- Time ---- */
 wtime ike_deadline(const struct ike *ike)
 {
 	return heap_next(&ike->timers);
@@ -342,7 +342,7 @@ void ike_tick(struct ike *ike, wtime now)
 	engine_reap(ike);
 }
 
-/* ---- Facts ------------------------------------------------------------------------------------------- */
+/* ---- Facts ---- */
 bool ike_spi_established(const struct ike *ike, uint64_t spi_i, uint64_t spi_r)
 {
 	const struct ike_sa *sa = ike_sa_find(ike, spi_r);

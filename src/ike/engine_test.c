@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
-#include "sa_priv.h"
-#include "testbed_priv.h"
+#include "ike/sa_priv.h"
+#include "ike/bed_test.h"
 
 static void handshake_hybrid(void **state)
 {

@@ -1,11 +1,11 @@
-/* IKE_FOLLOWUP_KE: the additional key exchanges after CREATE_CHILD_SA. RFC 9370 2.2.4. The link that
- * ties them together is the responder's: opaque and of any length to the initiator. */
-#include "sa_priv.h"
+/* IKE_FOLLOWUP_KE: the additional key exchanges after CREATE_CHILD_SA. RFC 9370 2.2.4. The link
+ * that ties them together is the responder's: opaque and of any length to the initiator. */
+#include "ike/sa_priv.h"
 
 #include <errno.h>
 #include "base/mem.h"
 
-/* ---- Initiator ------------------------------------------------------------------------------------ */
+/* ---- Initiator ---- */
 int ike_followup_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *b, wtime now)
 {
 	struct ike_neg *neg = t->neg;
@@ -36,10 +36,10 @@ void ike_followup_response(struct ike_sa *sa, struct ike_task *t, const struct i
 		ike_neg_failed(sa, t, 0, rx->now);
 }
 
-/* ---- Responder -------------------------------------------------------------------------------------- */
+/* ---- Responder ---- */
 static struct ike_neg *neg_by_link(const struct ike_sa *sa, struct view link)
 {
-	list_for_each(it, &sa->negs) {
+	list_for_each (it, &sa->negs) {
 		struct ike_neg *neg = container_of(it, struct ike_neg, node);
 
 		if (view_equal(buf_view(&neg->link), link))

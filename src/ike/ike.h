@@ -1,6 +1,6 @@
 /* IKEv2 (RFC 7296) without I/O: one engine holds the connections of a node and every IKE SA.
- * Datagrams, time and randomness come in as arguments; datagrams and events go out. Beyond RFC 7296:
- * RFC 7383 (fragmentation), 7427 and 8420 (Ed25519 signatures), 9242 (IKE_INTERMEDIATE), 9370
+ * Datagrams, time and randomness come in as arguments; datagrams and events go out. Beyond RFC
+ * 7296: RFC 7383 (fragmentation), 7427 and 8420 (Ed25519 signatures), 9242 (IKE_INTERMEDIATE), 9370
  * (additional key exchanges), 5282 (AEAD in IKE), 6023 (childless, accepted).
  *
  * A connection is one wanted link between a local and a remote identity. The engine initiates it,
@@ -25,7 +25,8 @@ enum { IKE_KEX_MAX = 8, IKE_REASON_TEXT = 160 };
 struct ike_config {
 	struct rng rng;
 	const struct ed25519_key *key; /* borrowed for the engine's life: the organization's key */
-	/* Half-open responder SAs from which on a cookie is asked for (RFC 7296 2.6); 0: default 32. */
+	/* Half-open responder SAs from which on a cookie is asked for (RFC 7296 2.6); 0:
+	 * default 32. */
 	uint32_t cookie_threshold;
 	/* Half-open responder SAs at most; beyond, IKE_SA_INIT is dropped; 0: default 4096. */
 	uint32_t half_open_max;
@@ -34,16 +35,16 @@ struct ike_config {
 };
 
 struct ike_conn_config {
-	uint32_t id;                            /* the caller's, unique, not 0 */
-	struct view local_id, remote_id;        /* ID_DER_ASN1_DN contents (copied) */
+	uint32_t id;                     /* the caller's, unique, not 0 */
+	struct view local_id, remote_id; /* ID_DER_ASN1_DN contents (copied) */
 	uint8_t remote_key[ED25519_PUBLIC];
-	struct endpoint local;                  /* address may be IP_NONE or unspecified: any */
-	struct endpoint remote;                 /* IP_NONE: unknown, only answer */
-	bool initiate;                          /* false: wait for the peer */
+	struct endpoint local;  /* address may be IP_NONE or unspecified: any */
+	struct endpoint remote; /* IP_NONE: unknown, only answer */
+	bool initiate;          /* false: wait for the peer */
 	enum ike_pq post_quantum;
-	int64_t ike_lifetime_us;                /* rekey at this age minus jitter; 0: default 4 h */
-	int64_t child_lifetime_us;              /* the same; 0: default 1 h */
-	int64_t dpd_us;                         /* idle time before a liveness check; 0: default 10 s */
+	int64_t ike_lifetime_us;   /* rekey at this age minus jitter; 0: default 4 h */
+	int64_t child_lifetime_us; /* the same; 0: default 1 h */
+	int64_t dpd_us;            /* idle time before a liveness check; 0: default 10 s */
 };
 
 /* Makes an engine. The config is copied. 0, -ENOMEM, or the rng's error. */
@@ -57,20 +58,21 @@ int ike_conn_add(struct ike *ike, const struct ike_conn_config *config, wtime no
 /* Removes a connection: a DELETE is queued for an established SA (sent once, not retransmitted),
  * everything pending is dropped, CHILD_DOWN and DOWN events follow. Unknown ids are ignored. */
 void ike_conn_remove(struct ike *ike, uint32_t id, wtime now);
-/* Brings a connection up: initiates now unless it is up or trying. -ENOENT, -EDESTADDRREQ (no remote
- * address), 0. */
+/* Brings a connection up: initiates now unless it is up or trying. -ENOENT, -EDESTADDRREQ (no
+ * remote address), 0. */
 int ike_conn_up(struct ike *ike, uint32_t id, wtime now);
-/* Takes a connection down: DELETE, and neither initiates nor accepts until ike_conn_up(). -ENOENT, 0. */
+/* Takes a connection down: DELETE, and neither initiates nor accepts until ike_conn_up(). -ENOENT,
+ * 0. */
 int ike_conn_down(struct ike *ike, uint32_t id, wtime now);
 /* Where to send from now on (a name's new address, a moved endpoint): established SAs use it for
  * their next message; a connection that is trying starts again. An equal one changes nothing.
  * -ENOENT, 0. */
 int ike_conn_set_remote(struct ike *ike, uint32_t id, const struct endpoint *remote, wtime now);
-/* Changes lifetimes, dpd and post_quantum for SAs to come; identities and keys cannot change (remove
- * and add). -ENOENT, 0. */
+/* Changes lifetimes, dpd and post_quantum for SAs to come; identities and keys cannot change
+ * (remove and add). -ENOENT, 0. */
 int ike_conn_update(struct ike *ike, const struct ike_conn_config *config, wtime now);
-/* Rekeys the IKE SA, or the newest child. 0; -ENOENT unknown; -ENOTCONN not up; -EBUSY an exchange of
- * that kind is under way. */
+/* Rekeys the IKE SA, or the newest child. 0; -ENOENT unknown; -ENOTCONN not up; -EBUSY an exchange
+ * of that kind is under way. */
 int ike_conn_rekey_ike(struct ike *ike, uint32_t id, wtime now);
 int ike_conn_rekey_child(struct ike *ike, uint32_t id, wtime now);
 /* Sends a liveness check now (unless one is out). -ENOENT, -ENOTCONN, 0. */
@@ -89,7 +91,8 @@ struct ike_datagram {
 
 /* One received datagram. Hostile until authenticated. Borrowed for the call. */
 void ike_input(struct ike *ike, const struct ike_datagram *d, wtime now);
-/* The next datagram to send; the bytes stay valid until the next call into the engine. False: none. */
+/* The next datagram to send; the bytes stay valid until the next call into the engine. False: none.
+ */
 bool ike_output(struct ike *ike, struct ike_datagram *ret);
 /* When ike_tick() is next wanted; WTIME_NEVER: not at all. */
 wtime ike_deadline(const struct ike *ike);
@@ -117,23 +120,23 @@ struct ike_child_keys {
 };
 
 struct ike_child_info {
-	uint32_t child;               /* the engine's handle, never 0, not used twice in a run */
-	uint32_t spi_in, spi_out;     /* host order */
+	uint32_t child;           /* the engine's handle, never 0, not used twice in a run */
+	uint32_t spi_in, spi_out; /* host order */
 	enum aead_id aead;
 	bool esn;
-	enum kex_id kex[IKE_KEX_MAX]; /* the key exchanges that fed it, classic first; KEX_NONE ends;
-	                               * a first child lists those of its IKE SA */
+	enum kex_id kex[IKE_KEX_MAX]; /* the key exchanges that fed it, classic first; KEX_NONE
+	                               * ends; a first child lists those of its IKE SA */
 	wtime created, rekey_at;
 };
 
 struct ike_event {
 	enum ike_event_type type;
 	uint32_t conn;
-	struct ike_child_info child;  /* CHILD_* */
-	struct ike_child_keys keys;   /* CHILD_UP; zero it after use: ike_event_wipe() */
+	struct ike_child_info child;   /* CHILD_* */
+	struct ike_child_keys keys;    /* CHILD_UP; zero it after use: ike_event_wipe() */
 	struct endpoint local, remote; /* CHILD_UP, UP, REMOTE_SEEN: of the message that did it */
-	char reason[IKE_REASON_TEXT]; /* DOWN, FAILED: one line for people, e.g. "peer offers no
-	                               * ML-KEM and post_quantum is require" */
+	char reason[IKE_REASON_TEXT];  /* DOWN, FAILED: one line for people, e.g. "peer offers no
+	                                * ML-KEM and post_quantum is require" */
 };
 
 /* The next event in order; false: none. */
@@ -156,15 +159,15 @@ enum { IKE_STATUS_CHILDREN = 8 };
 struct ike_conn_status {
 	enum ike_state state;
 	bool admin_down;
-	bool behind_nat;              /* the peer: its NAT detection hash did not match, and it was not
-	                               * the zero-port form that peers send to force encapsulation */
+	bool behind_nat; /* the peer: its NAT detection hash did not match, and it was not
+	                  * the zero-port form that peers send to force encapsulation */
 	char reason[IKE_REASON_TEXT]; /* why it is not up; "" when it is */
 	bool has_sa;
-	struct ike_sa_info sa;        /* the SA in use */
-	unsigned int sa_count;        /* IKE SAs alive, the one in use among them */
-	unsigned int child_count;     /* children alive, also beyond the array */
+	struct ike_sa_info sa;    /* the SA in use */
+	unsigned int sa_count;    /* IKE SAs alive, the one in use among them */
+	unsigned int child_count; /* children alive, also beyond the array */
 	struct ike_child_info children[IKE_STATUS_CHILDREN]; /* newest first */
-	uint32_t outbound_child;      /* 0: none */
+	uint32_t outbound_child;                             /* 0: none */
 };
 
 /* -ENOENT or 0. */
@@ -189,14 +192,15 @@ enum ike_drop {
 #define X(id, name) IKE_DROP_##id,
 	IKE_DROPS(X)
 #undef X
-	IKE_DROP_COUNT
+		IKE_DROP_COUNT
 };
 
 const char *ike_drop_name(enum ike_drop d);
 
 struct ike_stats {
 	uint64_t drops[IKE_DROP_COUNT];
-	uint64_t handshakes_ok, handshakes_failed; /* IKE SAs established and attempts that failed */
+	uint64_t handshakes_ok,
+		handshakes_failed; /* IKE SAs established and attempts that failed */
 	uint32_t half_open;
 	uint32_t sas;
 	bool cookies_on;

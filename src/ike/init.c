@@ -1,13 +1,13 @@
 /* IKE_SA_INIT: both sides. RFC 7296 1.2, 2.6 (cookies are in cookie.c), 2.7, 2.10, 2.14; RFC 7383
  * 2.3, RFC 7427 4, RFC 9242 3.1, RFC 6023. Errors in it are not authenticated. The responder keeps
  * nothing for a request that it refuses or asks a cookie of. */
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include "base/mem.h"
 
-/* ---- Pieces ------------------------------------------------------------------------------------ */
+/* ---- Pieces ---- */
 struct view ike_nonce_view(const struct ike_nonce *n)
 {
 	return view_of(n->b, n->n);
@@ -157,7 +157,7 @@ int ike_handshake_next(struct ike_sa *sa)
 		sa->hs->round < sa->kex_count ? IKE_TASK_INTERMEDIATE : IKE_TASK_AUTH, 0);
 }
 
-/* ---- Initiator ----------------------------------------------------------------------------------- */
+/* ---- Initiator ---- */
 static int offer_key_exchange(struct ike_sa *sa, enum kex_id group)
 {
 	struct ike_handshake *hs = sa->hs;
@@ -175,7 +175,8 @@ static int offer_key_exchange(struct ike_sa *sa, enum kex_id group)
 
 static struct ike_policy initiator_policy(const struct ike_handshake *hs)
 {
-	return (struct ike_policy){.use = IKE_USE_IKE, .post_quantum = hs->post_quantum,
+	return (struct ike_policy){.use = IKE_USE_IKE,
+		.post_quantum = hs->post_quantum,
 		.additional_ok = true};
 }
 
@@ -334,8 +335,8 @@ void ike_init_response(struct ike_sa *sa, struct ike_task *t, const struct ike_r
 	(void)t;
 	if (init_response_other(sa, rx))
 		return;
-	if (!ike_msg_find(rx->m, IKE_PL_SA) || !ike_msg_find(rx->m, IKE_PL_KE) ||
-		!rx->m->h.spi_r || !ike_nonce_take(rx->m, &sa->hs->nr)) {
+	if (!ike_msg_find(rx->m, IKE_PL_SA) || !ike_msg_find(rx->m, IKE_PL_KE) || !rx->m->h.spi_r ||
+		!ike_nonce_take(rx->m, &sa->hs->nr)) {
 		ike_drop_count(sa->ike, IKE_DROP_MALFORMED); /* anyone may have sent it: wait on */
 		return;
 	}
@@ -364,7 +365,7 @@ void ike_init_response(struct ike_sa *sa, struct ike_task *t, const struct ike_r
 		ike_conn_attempt_failed(sa, "out of memory", rx->now);
 }
 
-/* ---- Responder --------------------------------------------------------------------------------------- */
+/* ---- Responder ---- */
 struct init_key {
 	uint64_t spi_i;
 	struct endpoint remote;
@@ -382,7 +383,8 @@ static struct init_key init_key(uint64_t spi_i, const struct endpoint *remote)
 	return k;
 }
 
-static struct ike_sa *init_find(const struct ike *ike, uint64_t spi_i, const struct endpoint *remote)
+static struct ike_sa *init_find(const struct ike *ike, uint64_t spi_i,
+	const struct endpoint *remote)
 {
 	const struct init_key k = init_key(spi_i, remote);
 	struct hash_node *n = hash_find(&ike->by_init, &k, sizeof(k));
@@ -429,8 +431,11 @@ static void init_refuse(struct ike *ike, const struct ike_rx *rx, enum ike_selec
 static int init_answer_build(struct ike_sa *sa, const struct ike_choice *choice, struct view ke,
 	const struct ike_datagram *d)
 {
-	const struct ike_header h = {.spi_i = sa->spi_i, .spi_r = sa->spi_r,
-		.version = IKE_VERSION, .exchange = IKE_SA_INIT, .flags = IKE_FLAG_RESPONSE};
+	const struct ike_header h = {.spi_i = sa->spi_i,
+		.spi_r = sa->spi_r,
+		.version = IKE_VERSION,
+		.exchange = IKE_SA_INIT,
+		.flags = IKE_FLAG_RESPONSE};
 	struct ike_build b;
 	int err;
 
@@ -528,8 +533,9 @@ static void init_select(struct ike *ike, const struct ike_rx *rx)
 	}
 	err = init_accept(ike, rx, &choice);
 	if (err < 0)
-		ike_drop_count(ike, err == -EBADMSG || err == -EPROTO ? IKE_DROP_MALFORMED :
-									IKE_DROP_NO_MEMORY);
+		ike_drop_count(ike,
+			err == -EBADMSG || err == -EPROTO ? IKE_DROP_MALFORMED
+							  : IKE_DROP_NO_MEMORY);
 }
 
 /* RFC 7296 2.6: above the threshold a cookie comes first, and nothing is kept before it. */

@@ -1,6 +1,7 @@
-/* IKE_INTERMEDIATE: the additional key exchanges of the initial exchanges. RFC 9242, RFC 9370 2.2.2.
- * Each message is taken into IntAuth under the keys that protect it; then SK_* move on. */
-#include "sa_priv.h"
+/* IKE_INTERMEDIATE: the additional key exchanges of the initial exchanges. RFC 9242, RFC
+ * 9370 2.2.2. Each message is taken into IntAuth under the keys that protect it; then SK_* move on.
+ */
+#include "ike/sa_priv.h"
 
 #include <errno.h>
 #include "base/mem.h"
@@ -32,7 +33,7 @@ static bool round_ke(const struct ike_sa *sa, const struct ike_msg *m, struct ik
 	return ret->method == kex_info(sa->kex[sa->hs->round])->ike;
 }
 
-/* ---- Initiator ----------------------------------------------------------------------------------- */
+/* ---- Initiator ---- */
 int ike_intermediate_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *b, wtime now)
 {
 	enum kex_id id = sa->kex[sa->hs->round];
@@ -74,7 +75,7 @@ void ike_intermediate_response(struct ike_sa *sa, struct ike_task *t, const stru
 		ike_conn_attempt_failed(sa, "an additional key exchange went wrong", rx->now);
 }
 
-/* ---- Responder -------------------------------------------------------------------------------------- */
+/* ---- Responder ---- */
 static void after_failure(struct ike_sa *sa, wtime now)
 {
 	(void)now;

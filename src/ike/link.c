@@ -6,7 +6,7 @@
  * the lower identity wins, at both ends. Otherwise the newer SA wins: its initiator had lost the
  * older one, or judged it dead. The initiator of the loser deletes it, in a crossing after a short
  * time in which both receive; the other end does so only when that does not happen. */
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void conn_reason(struct ike_conn *conn, const char *reason)
 	snprintf(conn->reason, sizeof(conn->reason), "%s", reason);
 }
 
-/* ---- Trying --------------------------------------------------------------------------------------- */
+/* ---- Trying ---- */
 static void conn_back_off(struct ike_conn *conn, wtime now)
 {
 	unsigned int shift = conn->fails > 0 ? conn->fails - 1 : 0;
@@ -88,7 +88,7 @@ void ike_conn_attempt_failed(struct ike_sa *sa, const char *reason, wtime now)
 		conn_back_off(conn, now);
 }
 
-/* ---- Settling --------------------------------------------------------------------------------------- */
+/* ---- Settling ---- */
 static int view_order(struct view a, struct view b)
 {
 	int c = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
@@ -110,8 +110,8 @@ static bool fresh_wins(const struct ike_sa *fresh, const struct ike_sa *other, b
 static void sa_loses(struct ike_sa *loser, bool ours_to_delete, wtime now)
 {
 	loser->loser = true;
-	loser->cleanup_at =
-		wtime_add(now, ours_to_delete ? IKE_TIME_CROSSING : IKE_TIME_PEER_DELETE);
+	loser->cleanup_at = wtime_add(now,
+		ours_to_delete ? IKE_TIME_CROSSING : IKE_TIME_PEER_DELETE);
 	ike_sa_wake(loser, loser->cleanup_at);
 }
 
@@ -128,7 +128,7 @@ static bool sa_is_rival(const struct ike_sa *fresh, const struct ike_sa *other)
 
 static bool conn_fresh_wins(const struct ike_sa *fresh)
 {
-	list_for_each(it, &fresh->conn->sas) {
+	list_for_each (it, &fresh->conn->sas) {
 		const struct ike_sa *other = container_of(it, struct ike_sa, node);
 
 		if (sa_is_rival(fresh, other) &&
@@ -140,7 +140,7 @@ static bool conn_fresh_wins(const struct ike_sa *fresh)
 
 static void conn_settle(struct ike_sa *fresh, bool wins, bool initial_contact, wtime now)
 {
-	list_for_each_safe(it, &fresh->conn->sas) {
+	list_for_each_safe (it, &fresh->conn->sas) {
 		struct ike_sa *other = container_of(it, struct ike_sa, node);
 		bool crossed;
 
@@ -208,12 +208,12 @@ void ike_conn_sa_up(struct ike_sa *sa, bool initial_contact, wtime now)
 	ike_conn_say_up(conn);
 }
 
-/* ---- Losing -------------------------------------------------------------------------------------------- */
+/* ---- Losing ---- */
 static struct ike_sa *conn_other_sa(const struct ike_conn *conn, const struct ike_sa *not_this)
 {
 	struct ike_sa *best = NULL;
 
-	list_for_each(it, &conn->sas) {
+	list_for_each (it, &conn->sas) {
 		struct ike_sa *sa = container_of(it, struct ike_sa, node);
 
 		if (sa != not_this && sa->state == IKE_SA_UP)
@@ -222,9 +222,10 @@ static struct ike_sa *conn_other_sa(const struct ike_conn *conn, const struct ik
 	return best;
 }
 
-static void sa_drop_children(struct ike_conn *conn, const struct ike_sa *sa, bool at_once, wtime now)
+static void sa_drop_children(struct ike_conn *conn, const struct ike_sa *sa, bool at_once,
+	wtime now)
 {
-	list_for_each_safe(it, &conn->children) {
+	list_for_each_safe (it, &conn->children) {
 		struct ike_child *c = container_of(it, struct ike_child, node);
 
 		if (at_once && (c->sa == sa || !c->sa))
@@ -286,7 +287,7 @@ void ike_sa_expire(struct ike_sa *sa, wtime now)
 	ike_conn_sa_lost(sa, "the IKE SA's lifetime is over", now);
 }
 
-/* ---- Time ------------------------------------------------------------------------------------------------ */
+/* ---- Time ---- */
 void ike_conn_tick(struct ike_conn *conn, wtime now)
 {
 	wtime next;

@@ -1,7 +1,7 @@
-/* NAT detection (RFC 7296 2.23). UDP encapsulation is wanted always, so our source hash is made over
- * port 0, which never matches. The peer's is taken whatever it is: it only tells whether a NAT
+/* NAT detection (RFC 7296 2.23). UDP encapsulation is wanted always, so our source hash is made
+ * over port 0, which never matches. The peer's is taken whatever it is: it only tells whether a NAT
  * stands before the peer. */
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 enum { NATD_HASH = 20 };
 
@@ -38,7 +38,8 @@ int ike_natd_build(struct ike_build *b, uint64_t spi_i, uint64_t spi_r,
 	return 0;
 }
 
-static bool natd_is(struct view hash, const struct ike_msg *m, const struct ipaddr *ip, uint16_t port)
+static bool natd_is(struct view hash, const struct ike_msg *m, const struct ipaddr *ip,
+	uint16_t port)
 {
 	uint8_t want[NATD_HASH];
 

@@ -4,16 +4,16 @@
  *
  * Nothing is lost when the sending side moves: the initiator of a rekey sends on the new child as
  * soon as the answer is there; the responder when the old one is deleted, or a little later. */
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 #include <errno.h>
 #include "base/mem.h"
 
-#define RETRY_MIN       (2 * W_SEC)  /* after TEMPORARY_FAILURE: RFC 7296 2.25 says wait */
-#define RETRY_SPREAD    (3 * W_SEC)
-#define RETRY_REFUSED   (30 * W_SEC) /* after an error that will stay */
+#define RETRY_MIN     (2 * W_SEC) /* after TEMPORARY_FAILURE: RFC 7296 2.25 says wait */
+#define RETRY_SPREAD  (3 * W_SEC)
+#define RETRY_REFUSED (30 * W_SEC) /* after an error that will stay */
 
-/* ---- Nonces ---------------------------------------------------------------------------------------- */
+/* ---- Nonces ---- */
 int ike_nonce_compare(const struct ike_nonce *a, const struct ike_nonce *b)
 {
 	int c = memcmp(a->b, b->b, a->n < b->n ? a->n : b->n);
@@ -68,7 +68,8 @@ void ike_neg_forget_peer(struct ike_sa *sa, const struct ike_neg *neg, wtime now
 
 	if (neg->kind == IKE_NEG_IKE_REKEY) {
 		sa->has_peer_low = false;
-		if (sa->rekey_at.us == WTIME_NEVER.us && !ike_sa_has_task(sa, IKE_TASK_IKE_REKEY, 0))
+		if (sa->rekey_at.us == WTIME_NEVER.us &&
+			!ike_sa_has_task(sa, IKE_TASK_IKE_REKEY, 0))
 			ike_rekey_again(sa, 0, now);
 	}
 	old = neg->kind == IKE_NEG_CHILD_REKEY ? ike_child_find(sa->conn, neg->old_child) : NULL;
@@ -89,11 +90,10 @@ bool ike_neg_lost(struct ike_sa *sa, const struct ike_neg *neg)
 	if (neg->kind != IKE_NEG_CHILD_REKEY)
 		return false;
 	old = ike_child_find(sa->conn, neg->old_child);
-	return old && old->has_peer_low &&
-		ike_nonce_compare(ike_neg_low(neg), &old->peer_low) < 0;
+	return old && old->has_peer_low && ike_nonce_compare(ike_neg_low(neg), &old->peer_low) < 0;
 }
 
-/* ---- Children ----------------------------------------------------------------------------------------- */
+/* ---- Children ---- */
 static unsigned int neg_shared(const struct ike_neg *neg, struct view ret[static IKE_KEX_MAX])
 {
 	for (unsigned int i = 0; i < neg->round; i++)
@@ -101,7 +101,8 @@ static unsigned int neg_shared(const struct ike_neg *neg, struct view ret[static
 	return neg->round;
 }
 
-static int neg_child(struct ike_sa *sa, const struct ike_neg *neg, wtime now, struct ike_child **ret)
+static int neg_child(struct ike_sa *sa, const struct ike_neg *neg, wtime now,
+	struct ike_child **ret)
 {
 	struct view shared[IKE_KEX_MAX];
 	const struct ike_child_new n = {.sa = sa,
@@ -187,7 +188,7 @@ static int complete_child(struct ike_sa *sa, struct ike_neg *neg, wtime now)
 	return 0;
 }
 
-/* ---- IKE SAs -------------------------------------------------------------------------------------------- */
+/* ---- IKE SAs ---- */
 static int rekeyed_keys(const struct ike_sa *sa, const struct ike_neg *neg, struct ike_sa *fresh)
 {
 	const struct ike_seed seed = {.ni = ike_nonce_view(&neg->ni),
@@ -235,7 +236,7 @@ static int rekeyed_sa(struct ike_sa *sa, const struct ike_neg *neg, wtime now, s
 
 static void move_queue(struct ike_sa *from, struct ike_sa *to)
 {
-	list_for_each_safe(it, &from->queue) {
+	list_for_each_safe (it, &from->queue) {
 		struct ike_task *t = container_of(it, struct ike_task, node);
 
 		if (t->type == IKE_TASK_CHILD_NEW || t->type == IKE_TASK_CHILD_REKEY ||
@@ -306,11 +307,11 @@ static int complete_ike(struct ike_sa *sa, struct ike_neg *neg, wtime now)
 
 int ike_neg_complete(struct ike_sa *sa, struct ike_neg *neg, wtime now)
 {
-	return neg->kind == IKE_NEG_IKE_REKEY ? complete_ike(sa, neg, now) :
-						complete_child(sa, neg, now);
+	return neg->kind == IKE_NEG_IKE_REKEY ? complete_ike(sa, neg, now)
+					      : complete_child(sa, neg, now);
 }
 
-/* ---- Failure -------------------------------------------------------------------------------------------- */
+/* ---- Failure ---- */
 /* The peer does without key exchanges in children: try that form, if we may. */
 static bool retry_plain(struct ike_sa *sa, const struct ike_task *t)
 {
@@ -319,8 +320,8 @@ static bool retry_plain(struct ike_sa *sa, const struct ike_task *t)
 	if (t->type == IKE_TASK_IKE_REKEY || t->plain || sa->conn->no_child_kex ||
 		t->neg->kind == IKE_NEG_IKE_REKEY || sa->conn->c.post_quantum == IKE_PQ_REQUIRE)
 		return false;
-	again = ike_task_new(t->neg->kind == IKE_NEG_CHILD_REKEY ? IKE_TASK_CHILD_REKEY :
-								   IKE_TASK_CHILD_NEW,
+	again = ike_task_new(t->neg->kind == IKE_NEG_CHILD_REKEY ? IKE_TASK_CHILD_REKEY
+								 : IKE_TASK_CHILD_NEW,
 		t->child);
 	if (!again)
 		return false;
@@ -330,12 +331,13 @@ static bool retry_plain(struct ike_sa *sa, const struct ike_task *t)
 	return true;
 }
 
-static void child_rekey_failed(struct ike_sa *sa, const struct ike_neg *neg, uint16_t type, wtime now)
+static void child_rekey_failed(struct ike_sa *sa, const struct ike_neg *neg, uint16_t type,
+	wtime now)
 {
 	struct ike_child *c = ike_child_find(sa->conn, neg->old_child);
 
 	if (!c || c->state != IKE_CHILD_UP)
-		return; /* the peer's rekey has won, or it is gone */
+		return;                       /* the peer's rekey has won, or it is gone */
 	if (type == IKE_N_CHILD_SA_NOT_FOUND) /* RFC 7296 2.25 */
 		ike_child_gone(c, now);
 	else if (type == IKE_N_TEMPORARY_FAILURE || type == IKE_N_STATE_NOT_FOUND)
@@ -359,8 +361,11 @@ void ike_neg_failed(struct ike_sa *sa, struct ike_task *t, uint16_t type, wtime 
 		return;
 	switch (neg->kind) {
 	case IKE_NEG_IKE_REKEY:
-		ike_rekey_again(sa, type == IKE_N_TEMPORARY_FAILURE ||
-				type == IKE_N_STATE_NOT_FOUND ? RETRY_MIN : RETRY_REFUSED, now);
+		ike_rekey_again(sa,
+			type == IKE_N_TEMPORARY_FAILURE || type == IKE_N_STATE_NOT_FOUND
+				? RETRY_MIN
+				: RETRY_REFUSED,
+			now);
 		break;
 	case IKE_NEG_CHILD_REKEY:
 		child_rekey_failed(sa, neg, type, now);

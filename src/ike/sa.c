@@ -1,7 +1,7 @@
-/* The IKE SA: SPIs, message IDs with a window of 1 each way, retransmission, stored replies, and the
- * queue of our own exchanges. RFC 7296 2.1-2.3, 2.6; RFC 7383 2.6. What the exchanges mean is in
- * their own files; the tables here name them. */
-#include "sa_priv.h"
+/* The IKE SA: SPIs, message IDs with a window of 1 each way, retransmission, stored replies, and
+ * the queue of our own exchanges. RFC 7296 2.1-2.3, 2.6; RFC 7383 2.6. What the exchanges mean is
+ * in their own files; the tables here name them. */
+#include "ike/sa_priv.h"
 
 #include <errno.h>
 #include "base/mem.h"
@@ -30,18 +30,18 @@ typedef void request_fn(struct ike_sa *sa, const struct ike_rx *rx, struct ike_b
 static request_fn *request_handler(const struct ike_sa *sa, uint8_t exchange)
 {
 	if (sa->state == IKE_SA_HALF_OPEN)
-		return exchange == IKE_INTERMEDIATE ? ike_intermediate_request :
-			exchange == IKE_AUTH        ? ike_auth_request :
-						      NULL;
+		return exchange == IKE_INTERMEDIATE ? ike_intermediate_request
+			: exchange == IKE_AUTH      ? ike_auth_request
+						    : NULL;
 	if (sa->state == IKE_SA_CONNECTING)
 		return NULL;
-	return exchange == IKE_CREATE_CHILD_SA ? ike_create_request :
-		exchange == IKE_FOLLOWUP_KE    ? ike_followup_request :
-		exchange == IKE_INFORMATIONAL  ? ike_informational_request :
-						 NULL;
+	return exchange == IKE_CREATE_CHILD_SA  ? ike_create_request
+		: exchange == IKE_FOLLOWUP_KE   ? ike_followup_request
+		: exchange == IKE_INFORMATIONAL ? ike_informational_request
+						: NULL;
 }
 
-/* ---- The object -------------------------------------------------------------------------------- */
+/* ---- The object ---- */
 uint64_t ike_sa_own_spi(const struct ike_sa *sa)
 {
 	return sa->initiator ? sa->spi_i : sa->spi_r;
@@ -146,7 +146,7 @@ void ike_sa_kill(struct ike_sa *sa)
 	hash_del(&ike->by_spi, &sa->by_spi);
 	ike_timer_leave(ike, &sa->timer);
 	if (sa->conn) {
-		list_for_each(it, &sa->conn->children) {
+		list_for_each (it, &sa->conn->children) {
 			struct ike_child *c = container_of(it, struct ike_child, node);
 
 			if (c->sa == sa)
@@ -169,7 +169,7 @@ void ike_sa_free(struct ike_sa *sa)
 	list_del(&sa->node);
 	ike_sa_drop_queue(sa);
 	ike_task_free(sa->active);
-	list_for_each_safe(it, &sa->negs)
+	list_for_each_safe (it, &sa->negs)
 		ike_neg_free(container_of(it, struct ike_neg, node));
 	ike_sealed_free(&sa->request);
 	ike_sealed_free(&sa->reply);
@@ -189,7 +189,7 @@ void ike_sa_lifetime(struct ike_sa *sa, wtime now)
 	ike_sa_wake(sa, sa->rekey_at);
 }
 
-/* ---- Tasks -------------------------------------------------------------------------------------- */
+/* ---- Tasks ---- */
 struct ike_task *ike_task_new(enum ike_task_type type, uint32_t child)
 {
 	struct ike_task *t = w_calloc(1, sizeof(*t));
@@ -215,7 +215,7 @@ bool ike_sa_has_task(const struct ike_sa *sa, enum ike_task_type type, uint32_t 
 {
 	if (sa->active && sa->active->type == type && sa->active->child == child)
 		return true;
-	list_for_each(it, &sa->queue) {
+	list_for_each (it, &sa->queue) {
 		const struct ike_task *t = container_of(it, struct ike_task, node);
 
 		if (t->type == type && t->child == child)
@@ -246,11 +246,11 @@ int ike_sa_queue(struct ike_sa *sa, enum ike_task_type type, uint32_t child)
 
 void ike_sa_drop_queue(struct ike_sa *sa)
 {
-	list_for_each_safe(it, &sa->queue)
+	list_for_each_safe (it, &sa->queue)
 		ike_task_free(container_of(it, struct ike_task, node));
 }
 
-/* ---- Sending --------------------------------------------------------------------------------------- */
+/* ---- Sending ---- */
 static size_t message_max(const struct ike_sa *sa)
 {
 	size_t head = sa->remote.ip.family == IP4 ? IKE_IP4_UDP_LEN : IKE_IP6_UDP_LEN;
@@ -273,14 +273,15 @@ static struct ike_header sa_header(const struct ike_sa *sa, uint8_t exchange, ui
 }
 
 /* RFC 9242 3.3.1: what we send in IKE_INTERMEDIATE is authenticated later, by IKE_AUTH. */
-static int seal_int_auth(struct ike_sa *sa, const struct ike_header *h, const struct ike_inner *inner)
+static int seal_int_auth(struct ike_sa *sa, const struct ike_header *h,
+	const struct ike_inner *inner)
 {
 	struct buf plain = {0};
 	int err = ike_plain_form(h, inner, &plain);
 
 	if (err == 0)
-		err = ike_int_auth_add(&sa->hs->int_auth, &sa->keys,
-			h->flags & IKE_FLAG_RESPONSE, buf_view(&plain));
+		err = ike_int_auth_add(&sa->hs->int_auth, &sa->keys, h->flags & IKE_FLAG_RESPONSE,
+			buf_view(&plain));
 	buf_free_secret(&plain);
 	return err;
 }
@@ -328,8 +329,7 @@ static void sa_plan_resend(struct ike_sa *sa, wtime now)
 {
 	int64_t tenth = sa->interval / JITTER_DIV;
 
-	sa->resend_at = wtime_add(now,
-		sa->interval - tenth + ike_jitter(sa->ike, 2 * tenth + 1));
+	sa->resend_at = wtime_add(now, sa->interval - tenth + ike_jitter(sa->ike, 2 * tenth + 1));
 	ike_sa_wake(sa, sa->resend_at);
 }
 
@@ -406,15 +406,16 @@ void ike_sa_request_done(struct ike_sa *sa)
 	ike_reassembly_clear(sa->in_responses);
 }
 
-/* ---- Retransmission -------------------------------------------------------------------------------- */
+/* ---- Retransmission ---- */
 static void sa_give_up(struct ike_sa *sa, wtime now)
 {
 	bool handshake = sa->state == IKE_SA_CONNECTING;
 
 	if (handshake)
 		ike_conn_attempt_failed(sa,
-			sa->active->type == IKE_TASK_INIT ? "peer does not answer" :
-							    "peer stopped answering in the handshake",
+			sa->active->type == IKE_TASK_INIT
+				? "peer does not answer"
+				: "peer stopped answering in the handshake",
 			now);
 	else
 		ike_conn_sa_lost(sa, "peer does not answer", now);
@@ -457,7 +458,7 @@ static void sa_resend(struct ike_sa *sa, wtime now)
 		ike_conn_suspect(conn, now);
 }
 
-/* ---- Time ----------------------------------------------------------------------------------------------- */
+/* ---- Time ---- */
 void ike_sa_wake(struct ike_sa *sa, wtime at)
 {
 	if (sa->state != IKE_SA_DEAD)
@@ -474,12 +475,12 @@ static wtime sa_next_time(const struct ike_sa *sa)
 		if (!sa->active)
 			t = wtime_min(t, ike_dpd_due(sa));
 	}
-	list_for_each(it, &sa->negs)
+	list_for_each (it, &sa->negs)
 		t = wtime_min(t, container_of(it, struct ike_neg, node)->expires);
 	return t;
 }
 
-/* ---- Receiving -------------------------------------------------------------------------------------- */
+/* ---- Receiving ---- */
 static void count_open(struct ike_sa *sa, enum ike_open_result r)
 {
 	switch (r) {
@@ -618,8 +619,9 @@ static void input_request_opened(struct ike_sa *sa, const struct ike_opened *o,
 		ike_drop_count(sa->ike, IKE_DROP_UNEXPECTED);
 		ike_build_status(&reply, IKE_N_INVALID_SYNTAX, (struct view){0});
 	} else {
-		handle(sa, &(struct ike_rx){.m = &m, .d = d, .whole = buf_view(&o->whole),
-				   .now = now}, &reply);
+		handle(sa,
+			&(struct ike_rx){.m = &m, .d = d, .whole = buf_view(&o->whole), .now = now},
+			&reply);
 	}
 	if (sa->mute)
 		sa->mute = false;
@@ -671,13 +673,14 @@ static void input_request(struct ike_sa *sa, const struct ike_msg *m, const stru
 	ike_opened_free(&o);
 }
 
-void ike_sa_input(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d, wtime now)
+void ike_sa_input(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d,
+	wtime now)
 {
 	bool init = sa->active && sa->active->type == IKE_TASK_INIT;
 
 	/* The other end's messages carry the other end's role, and both SPIs. */
-	if (!!(m->h.flags & IKE_FLAG_INITIATOR) == sa->initiator ||
-		m->h.spi_i != sa->spi_i || (!init && m->h.spi_r != sa->spi_r)) {
+	if (!!(m->h.flags & IKE_FLAG_INITIATOR) == sa->initiator || m->h.spi_i != sa->spi_i ||
+		(!init && m->h.spi_r != sa->spi_r)) {
 		ike_drop_count(sa->ike, IKE_DROP_UNEXPECTED);
 		return;
 	}
@@ -689,7 +692,7 @@ void ike_sa_input(struct ike_sa *sa, const struct ike_msg *m, const struct ike_d
 		ike_sa_wake(sa, sa_next_time(sa));
 }
 
-/* ---- Due ---------------------------------------------------------------------------------------------- */
+/* ---- Due ---- */
 static void sa_tick_up(struct ike_sa *sa, wtime now)
 {
 	if (wtime_due(sa->rekey_at, now)) {

@@ -1,5 +1,5 @@
-/* What the files of the IKE engine share: the engine, connections, IKE SAs, children, tasks (our own
- * exchanges) and negotiations (CREATE_CHILD_SA with its IKE_FOLLOWUP_KE rounds).
+/* What the files of the IKE engine share: the engine, connections, IKE SAs, children, tasks (our
+ * own exchanges) and negotiations (CREATE_CHILD_SA with its IKE_FOLLOWUP_KE rounds).
  *
  * Lifetimes: a connection owns its SAs and children; an engine owns half-open responder SAs. A dead
  * SA goes to the engine's grave and is freed when the public call ends, so that an SA pointer stays
@@ -11,37 +11,38 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/list.h"
-#include "codec_priv.h"
-#include "ike.h"
-#include "keymat_priv.h"
-#include "proposal_priv.h"
-#include "protect_priv.h"
+#include "ike/codec_priv.h"
+#include "ike/ike.h"
+#include "ike/keymat_priv.h"
+#include "ike/proposal_priv.h"
+#include "ike/protect_priv.h"
 
-/* ---- Times ----------------------------------------------------------------------------------- */
-#define IKE_TIME_EAGER         (10 * W_SEC)  /* an attempt sends each second for so long */
-#define IKE_TIME_RESEND        (1 * W_SEC)   /* first retransmission */
-#define IKE_TIME_BACKOFF_MAX   (60 * W_SEC)
-#define IKE_TIME_HALF_OPEN     (30 * W_SEC)  /* a responder waits for IKE_AUTH */
-#define IKE_TIME_FOLLOWUP      (20 * W_SEC)  /* RFC 9370 2.2.4: 5 to 20 s */
-#define IKE_TIME_OUTBOUND      (2 * W_SEC)   /* a responder sends on a new child at the latest */
-#define IKE_TIME_LINGER        (5 * W_SEC)   /* a deleted child still receives */
-#define IKE_TIME_CROSSING      (1500 * W_MS) /* the losing SA of crossing starts lives on */
-#define IKE_TIME_PEER_DELETE   (20 * W_SEC)  /* the peer has so long to delete what is its to delete */
+/* ---- Times ---- */
+#define IKE_TIME_EAGER       (10 * W_SEC) /* an attempt sends each second for so long */
+#define IKE_TIME_RESEND      (1 * W_SEC)  /* first retransmission */
+#define IKE_TIME_BACKOFF_MAX (60 * W_SEC)
+#define IKE_TIME_HALF_OPEN   (30 * W_SEC)  /* a responder waits for IKE_AUTH */
+#define IKE_TIME_FOLLOWUP    (20 * W_SEC)  /* RFC 9370 2.2.4: 5 to 20 s */
+#define IKE_TIME_OUTBOUND    (2 * W_SEC)   /* a responder sends on a new child at the latest */
+#define IKE_TIME_LINGER      (5 * W_SEC)   /* a deleted child still receives */
+#define IKE_TIME_CROSSING    (1500 * W_MS) /* the losing SA of crossing starts lives on */
+#define IKE_TIME_PEER_DELETE (20 * W_SEC)  /* the peer has so long to delete what is its to delete \
+	                                    */
 #define IKE_TIME_REPLACED      (30 * W_SEC)
-#define IKE_TIME_STABLE        (10 * W_SEC)  /* an SA that lived so long ends the back-off */
+#define IKE_TIME_STABLE        (10 * W_SEC) /* an SA that lived so long ends the back-off */
 #define IKE_TIME_COOKIE_SECRET (60 * W_SEC)
 
 enum ike_sizes {
-	IKE_TRIES = 5,           /* transmissions of a request */
-	IKE_TRIES_SUSPECT = 3,   /* from then on a new attempt runs beside it */
-	IKE_NEGS_MAX = 4,        /* half-done negotiations of a peer */
-	IKE_EARLY_MAX = 4,       /* SPIs deleted before their CREATE_CHILD_SA answer came */
-	IKE_COOKIE_MAX = 64,     /* RFC 7296 2.6 */
+	IKE_TRIES = 5,            /* transmissions of a request */
+	IKE_TRIES_SUSPECT = 3,    /* from then on a new attempt runs beside it */
+	IKE_NEGS_MAX = 4,         /* half-done negotiations of a peer */
+	IKE_EARLY_MAX = 4,        /* SPIs deleted before their CREATE_CHILD_SA answer came */
+	IKE_COOKIE_MAX = 64,      /* RFC 7296 2.6 */
 	IKE_INIT_ANSWERS_MAX = 4, /* cookies and group changes in one attempt */
-	IKE_CONN_SAS_MAX = 16,   /* IKE SAs of a connection */
-	IKE_CHILDREN_MAX = 64,   /* children of a connection */
+	IKE_CONN_SAS_MAX = 16,    /* IKE SAs of a connection */
+	IKE_CHILDREN_MAX = 64,    /* children of a connection */
 	IKE_LINK_LEN = 8,
-	IKE_TEMPORARY_MAX = 40,  /* TEMPORARY_FAILUREs in a row: out of step, RFC 7296 2.25 */
+	IKE_TEMPORARY_MAX = 40, /* TEMPORARY_FAILUREs in a row: out of step, RFC 7296 2.25 */
 };
 
 struct ike_nonce {
@@ -49,7 +50,7 @@ struct ike_nonce {
 	size_t n;
 };
 
-/* ---- The engine ------------------------------------------------------------------------------ */
+/* ---- The engine ---- */
 struct ike_out {
 	struct list node;
 	struct endpoint local, remote;
@@ -71,51 +72,51 @@ struct ike_timer {
 
 struct ike {
 	struct ike_config config;
-	struct list conns;      /* struct ike_conn.node */
-	struct hash by_id;      /* connections by id */
-	struct hash by_spi;     /* IKE SAs by this end's SPI */
-	struct hash by_init;    /* responder SAs before IKE_AUTH, by spi_i and address */
-	struct hash by_child;   /* children by spi_in */
-	struct list half_open;  /* SAs without a connection */
+	struct list conns;     /* struct ike_conn.node */
+	struct hash by_id;     /* connections by id */
+	struct hash by_spi;    /* IKE SAs by this end's SPI */
+	struct hash by_init;   /* responder SAs before IKE_AUTH, by spi_i and address */
+	struct hash by_child;  /* children by spi_in */
+	struct list half_open; /* SAs without a connection */
 	struct list grave;
-	struct list out;        /* struct ike_out.node */
-	struct ike_out *lent;   /* what ike_output() returned last */
-	struct list events;     /* struct ike_ev.node */
-	struct heap timers;     /* struct ike_timer.node */
+	struct list out;      /* struct ike_out.node */
+	struct ike_out *lent; /* what ike_output() returned last */
+	struct list events;   /* struct ike_ev.node */
+	struct heap timers;   /* struct ike_timer.node */
 	uint32_t next_child;
 	uint8_t cookie_secret[2][32]; /* [0] in use, [1] the one before */
 	uint8_t cookie_version;
-	wtime cookie_at;        /* when [0] was made; has_cookie false: none yet */
+	wtime cookie_at; /* when [0] was made; has_cookie false: none yet */
 	bool has_cookie;
-	wtime error_at;         /* the next unprotected error reply is allowed from then */
+	wtime error_at; /* the next unprotected error reply is allowed from then */
 	struct ike_stats stats;
 };
 
-/* ---- Connections ------------------------------------------------------------------------------ */
+/* ---- Connections ---- */
 struct ike_conn {
 	struct list node;
 	struct hash_node by_id;
 	struct ike_timer timer;
 	struct ike *ike;
-	struct ike_conn_config c;  /* its ids are owned copies */
+	struct ike_conn_config c; /* its ids are owned copies */
 	uint8_t *ids;
-	struct list sas;           /* struct ike_sa.node: all alive, attempts too */
-	struct list children;      /* struct ike_child.node, newest first */
-	struct ike_sa *attempt;    /* our IKE_SA_INIT that is under way */
-	struct ike_sa *sa;         /* the SA in use; NULL: not up */
+	struct list sas;        /* struct ike_sa.node: all alive, attempts too */
+	struct list children;   /* struct ike_child.node, newest first */
+	struct ike_sa *attempt; /* our IKE_SA_INIT that is under way */
+	struct ike_sa *sa;      /* the SA in use; NULL: not up */
 	bool admin_down;
 	bool behind_nat;
-	bool was_up;               /* an UP event was given without a DOWN since */
-	bool no_child_kex;         /* the peer refused a child with a key exchange */
-	unsigned int fails;        /* attempts failed in a row */
-	wtime trying_since;        /* begin of the present time without an SA */
-	wtime retry_at;            /* next attempt; NEVER: none planned */
-	wtime child_retry_at;      /* when a missing child is made; NEVER: not wanted */
+	bool was_up;          /* an UP event was given without a DOWN since */
+	bool no_child_kex;    /* the peer refused a child with a key exchange */
+	unsigned int fails;   /* attempts failed in a row */
+	wtime trying_since;   /* begin of the present time without an SA */
+	wtime retry_at;       /* next attempt; NEVER: none planned */
+	wtime child_retry_at; /* when a missing child is made; NEVER: not wanted */
 	unsigned int child_fails;
-	uint32_t outbound;         /* child that is sent on, 0: none */
-	uint32_t outbound_next;    /* takes over at outbound_at; 0: none */
+	uint32_t outbound;      /* child that is sent on, 0: none */
+	uint32_t outbound_next; /* takes over at outbound_at; 0: none */
 	wtime outbound_at;
-	wtime heard;               /* the data path's word */
+	wtime heard; /* the data path's word */
 	char reason[IKE_REASON_TEXT];
 };
 
@@ -130,26 +131,26 @@ struct ike_child {
 	struct list node;
 	struct hash_node by_spi;
 	struct ike_conn *conn;
-	struct ike_sa *sa;        /* the SA that manages it; NULL when gone */
+	struct ike_sa *sa; /* the SA that manages it; NULL when gone */
 	struct ike_child_info info;
 	enum ike_child_state state;
-	bool redundant;           /* lost a rekey collision: never outbound, its maker deletes it */
-	wtime rekey_at;           /* when a rekey is queued; info.rekey_at is what was planned first */
-	wtime expire_at;          /* hard end, or end of patience with the peer */
-	wtime down_at;            /* GONE: when CHILD_DOWN is due */
-	bool has_peer_low;        /* the peer's rekey of it was answered: */
+	bool redundant;    /* lost a rekey collision: never outbound, its maker deletes it */
+	wtime rekey_at;    /* when a rekey is queued; info.rekey_at is what was planned first */
+	wtime expire_at;   /* hard end, or end of patience with the peer */
+	wtime down_at;     /* GONE: when CHILD_DOWN is due */
+	bool has_peer_low; /* the peer's rekey of it was answered: */
 	struct ike_nonce peer_low; /* the lower nonce of that exchange */
-	uint32_t peer_child;      /* the child that it made, 0: not yet */
+	uint32_t peer_child;       /* the child that it made, 0: not yet */
 };
 
-/* ---- IKE SAs ----------------------------------------------------------------------------------- */
+/* ---- IKE SAs ---- */
 enum ike_sa_state {
 	IKE_SA_CONNECTING, /* we initiated it, not authenticated yet */
 	IKE_SA_HALF_OPEN,  /* the peer initiated it, not authenticated yet */
 	IKE_SA_UP,
-	IKE_SA_REKEYED,    /* has a successor, waits for its DELETE */
-	IKE_SA_DELETING,   /* our DELETE is queued or out */
-	IKE_SA_DEAD,       /* in the grave */
+	IKE_SA_REKEYED,  /* has a successor, waits for its DELETE */
+	IKE_SA_DELETING, /* our DELETE is queued or out */
+	IKE_SA_DEAD,     /* in the grave */
 };
 
 /* What only the initial exchanges need. */
@@ -158,19 +159,19 @@ struct ike_handshake {
 	struct buf offered;             /* initiator: the SA body of our request */
 	struct buf cookie;
 	struct ike_nonce ni, nr;
-	struct kex *kex;                /* initiator's pending exchange */
-	enum kex_id group;              /* of the KE payload in IKE_SA_INIT */
-	struct buf offer;               /* initiator: its KE data, the same in each repetition */
+	struct kex *kex;   /* initiator's pending exchange */
+	enum kex_id group; /* of the KE payload in IKE_SA_INIT */
+	struct buf offer;  /* initiator: its KE data, the same in each repetition */
 	struct ike_int_auth int_auth;
 	uint8_t secret[KEX_SECRET_MAX]; /* responder: of the round whose reply goes out */
 	unsigned int init_answers;
-	unsigned int round;             /* index into kex[] of the next exchange */
-	bool peer_identity_hash;        /* SIGNATURE_HASH_ALGORITHMS with 5 */
+	unsigned int round;      /* index into kex[] of the next exchange */
+	bool peer_identity_hash; /* SIGNATURE_HASH_ALGORITHMS with 5 */
 	bool peer_intermediate;
 	bool auth_sent;
-	uint32_t child_spi;             /* initiator: our inbound SPI; 0: no child asked for */
-	struct buf child_offered;       /* initiator: the SA body in IKE_AUTH */
-	enum ike_pq post_quantum;       /* initiator: the policy that the offer was made under */
+	uint32_t child_spi;       /* initiator: our inbound SPI; 0: no child asked for */
+	struct buf child_offered; /* initiator: the SA body in IKE_AUTH */
+	enum ike_pq post_quantum; /* initiator: the policy that the offer was made under */
 };
 
 struct ike_neg;
@@ -183,52 +184,52 @@ struct ike_sa {
 	bool in_init_table, counted_half_open;
 	struct ike_timer timer;
 	struct ike *ike;
-	struct ike_conn *conn;           /* NULL for a half-open one */
+	struct ike_conn *conn; /* NULL for a half-open one */
 	enum ike_sa_state state;
-	bool initiator;                  /* of this IKE SA: whose SPI comes first */
+	bool initiator; /* of this IKE SA: whose SPI comes first */
 	uint64_t spi_i, spi_r;
 	struct endpoint local, remote;
 	struct ike_keys keys;
 	struct ike_protect *protect;
 	enum kex_id kex[IKE_KEX_MAX];
 	unsigned int kex_count;
-	struct ike_handshake *hs;        /* until it is up */
-	bool fragments;                  /* the peer takes SKF */
-	bool peer_behind_nat;            /* half-open: for the connection later */
+	struct ike_handshake *hs; /* until it is up */
+	bool fragments;           /* the peer takes SKF */
+	bool peer_behind_nat;     /* half-open: for the connection later */
 	/* Requests of ours: window 1 */
-	uint32_t next_out;               /* message ID of the next request */
-	struct ike_task *active;         /* the one out has ID next_out - 1 */
-	struct list queue;               /* struct ike_task.node */
+	uint32_t next_out;       /* message ID of the next request */
+	struct ike_task *active; /* the one out has ID next_out - 1 */
+	struct list queue;       /* struct ike_task.node */
 	struct ike_sealed request;
 	unsigned int tries;
 	wtime resend_at, sent_at;
 	int64_t interval;
 	/* Requests of the peer: window 1 */
-	uint32_t next_in;                /* message ID that is expected */
-	struct ike_sealed reply;         /* to next_in - 1 */
+	uint32_t next_in;        /* message ID that is expected */
+	struct ike_sealed reply; /* to next_in - 1 */
 	struct ike_reassembly *in_requests, *in_responses;
 	void (*after)(struct ike_sa *sa, wtime now); /* to run when the reply was sent */
-	bool mute;                       /* the reply could not be made: send none */
+	bool mute;                                   /* the reply could not be made: send none */
 	/* Negotiations that the peer began and has not ended */
-	struct list negs;                /* struct ike_neg.node */
+	struct list negs; /* struct ike_neg.node */
 	/* Times */
 	wtime started, established;
 	wtime rekey_at, expire_at;
-	wtime cleanup_at;                /* we delete it then (a loser, a replaced one) */
-	wtime heard;                     /* last authentic message */
+	wtime cleanup_at; /* we delete it then (a loser, a replaced one) */
+	wtime heard;      /* last authentic message */
 	/* The initial exchange it stems from, through rekeys: for crossing starts */
 	bool origin_ours;
 	wtime origin_started, origin_established;
-	bool loser;                      /* of a crossing start, or replaced by a newer one */
+	bool loser; /* of a crossing start, or replaced by a newer one */
 	/* Rekey of this SA by the peer: for collisions */
 	bool has_peer_low;
 	struct ike_nonce peer_low;
-	uint64_t successor;              /* own SPI of the SA that the peer's rekey made */
+	uint64_t successor;                    /* own SPI of the SA that the peer's rekey made */
 	uint32_t early_deleted[IKE_EARLY_MAX]; /* peer SPIs deleted before we knew them */
-	unsigned int temporary;          /* TEMPORARY_FAILUREs in a row */
+	unsigned int temporary;                /* TEMPORARY_FAILUREs in a row */
 };
 
-/* ---- Our exchanges ------------------------------------------------------------------------------ */
+/* ---- Our exchanges ---- */
 enum ike_task_type {
 	IKE_TASK_INIT,
 	IKE_TASK_INTERMEDIATE,
@@ -246,10 +247,10 @@ enum ike_task_type {
 struct ike_task {
 	struct list node;
 	enum ike_task_type type;
-	uint32_t child;       /* CHILD_REKEY, CHILD_DELETE: which */
-	struct ike_neg *neg;  /* owned; CREATE_CHILD_SA and IKE_FOLLOWUP_KE */
-	enum kex_id group;    /* CREATE_CHILD_SA: asked for by INVALID_KE_PAYLOAD; KEX_NONE: default */
-	bool plain;           /* CHILD_*: without a key exchange */
+	uint32_t child;      /* CHILD_REKEY, CHILD_DELETE: which */
+	struct ike_neg *neg; /* owned; CREATE_CHILD_SA and IKE_FOLLOWUP_KE */
+	enum kex_id group; /* CREATE_CHILD_SA: asked for by INVALID_KE_PAYLOAD; KEX_NONE: default */
+	bool plain;        /* CHILD_*: without a key exchange */
 };
 
 /* A received, authentic, parsed message (IKE_SA_INIT: parsed only). */
@@ -269,18 +270,18 @@ struct ike_task_ops {
 	void (*response)(struct ike_sa *sa, struct ike_task *t, const struct ike_rx *rx);
 };
 
-/* ---- Negotiations in CREATE_CHILD_SA -------------------------------------------------------------- */
+/* ---- Negotiations in CREATE_CHILD_SA ---- */
 enum ike_neg_kind { IKE_NEG_CHILD_NEW, IKE_NEG_CHILD_REKEY, IKE_NEG_IKE_REKEY };
 
 struct ike_neg {
 	struct list node;
 	enum ike_neg_kind kind;
-	bool initiator;                /* of this exchange */
-	uint32_t old_child;            /* CHILD_REKEY */
+	bool initiator;     /* of this exchange */
+	uint32_t old_child; /* CHILD_REKEY */
 	struct ike_nonce ni, nr;
-	struct buf offered;            /* initiator: SA body */
+	struct buf offered; /* initiator: SA body */
 	enum aead_id aead;
-	enum prf_id prf;               /* IKE_REKEY */
+	enum prf_id prf; /* IKE_REKEY */
 	bool esn;
 	enum kex_id kex[IKE_KEX_MAX];
 	unsigned int kex_count, round; /* round: exchanges done */
@@ -288,13 +289,13 @@ struct ike_neg {
 	enum kex_id pending_id;
 	uint8_t secret[IKE_KEX_MAX][KEX_SECRET_MAX];
 	size_t secret_len[IKE_KEX_MAX];
-	uint32_t spi_in, spi_out;      /* child */
-	uint64_t spi_i, spi_r;         /* IKE_REKEY: of the new SA */
-	struct buf link;               /* what goes into the next round's notify */
-	wtime expires;                 /* responder */
+	uint32_t spi_in, spi_out; /* child */
+	uint64_t spi_i, spi_r;    /* IKE_REKEY: of the new SA */
+	struct buf link;          /* what goes into the next round's notify */
+	wtime expires;            /* responder */
 };
 
-/* ---- engine.c -------------------------------------------------------------------------------------- */
+/* ---- engine.c ---- */
 void ike_drop_count(struct ike *ike, enum ike_drop d);
 /* Queues one datagram (copied). */
 void ike_send(struct ike *ike, const struct endpoint *local, const struct endpoint *remote,
@@ -313,7 +314,7 @@ void ike_timer_wake(struct ike *ike, struct ike_timer *t, wtime at);
 void ike_reply_error(struct ike *ike, const struct ike_header *h, const struct ike_datagram *d,
 	const struct ike_notify *n, wtime now);
 
-/* ---- conn.c, link.c ----------------------------------------------------------------------------------------- */
+/* ---- conn.c, link.c ---- */
 struct ike_conn *ike_conn_find(const struct ike *ike, uint32_t id);
 /* By identities; local_id empty: any. */
 struct ike_conn *ike_conn_by_identity(const struct ike *ike, struct view remote_id,
@@ -341,7 +342,7 @@ void ike_conn_wake(struct ike_conn *conn, wtime at);
 /* The post_quantum policy for IKE_SA_INIT requests from an address. */
 enum ike_pq ike_conn_responder_pq(const struct ike *ike, const struct endpoint *remote);
 
-/* ---- sa.c -------------------------------------------------------------------------------------------- */
+/* ---- sa.c ---- */
 /* A new SA object, found by its own SPI from now on. conn NULL: half-open. 0, -ENOMEM. */
 int ike_sa_new(struct ike *ike, struct ike_conn *conn, uint64_t spi_i, uint64_t spi_r,
 	bool initiator, struct ike_sa **ret);
@@ -381,11 +382,12 @@ void ike_sa_send_once(struct ike_sa *sa, struct ike_build *b);
 void ike_sa_tick(struct ike_sa *sa, wtime now);
 void ike_sa_wake(struct ike_sa *sa, wtime at);
 /* A message that belongs to the SA (not IKE_SA_INIT requests). */
-void ike_sa_input(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d, wtime now);
+void ike_sa_input(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d,
+	wtime now);
 /* Rekey and expiry times from now on. */
 void ike_sa_lifetime(struct ike_sa *sa, wtime now);
 
-/* ---- init.c, natd.c, intermediate.c, auth.c --------------------------------------------------------- */
+/* ---- init.c, natd.c, intermediate.c, auth.c ---- */
 void ike_init_request(struct ike *ike, const struct ike_msg *m, const struct ike_datagram *d,
 	wtime now);
 int ike_init_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *b, wtime now);
@@ -427,7 +429,7 @@ int ike_auth_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *b, w
 void ike_auth_response(struct ike_sa *sa, struct ike_task *t, const struct ike_rx *rx);
 void ike_auth_request(struct ike_sa *sa, const struct ike_rx *rx, struct ike_build *reply);
 
-/* ---- child.c ------------------------------------------------------------------------------------------ */
+/* ---- child.c ---- */
 struct ike_child_new {
 	struct ike_sa *sa;
 	enum aead_id aead;
@@ -438,7 +440,7 @@ struct ike_child_new {
 	const struct view *shared; /* secrets of its own exchanges */
 	size_t shared_count;
 	struct view ni, nr;
-	bool initiator;            /* of the exchange */
+	bool initiator; /* of the exchange */
 };
 /* Derives the keys, makes the child and emits CHILD_UP. 0, -ENOMEM, -EIO, -EEXIST (SPI). */
 int ike_child_make(const struct ike_child_new *n, wtime now, struct ike_child **ret);
@@ -458,8 +460,8 @@ void ike_child_outbound_later(struct ike_child *child, wtime at);
 /* Chooses an outbound child when there is none. */
 void ike_child_pick_outbound(struct ike_conn *conn, wtime now);
 void ike_child_tick(struct ike_conn *conn, wtime now);
-/* When the connection is up but has no child, one is made after a delay (and a pause that grows with
- * failures). */
+/* When the connection is up but has no child, one is made after a delay (and a pause that grows
+ * with failures). */
 void ike_child_want(struct ike_conn *conn, int64_t delay_us, wtime now);
 wtime ike_child_next_time(const struct ike_conn *conn);
 void ike_child_free(struct ike_child *child);
@@ -472,7 +474,7 @@ bool ike_child_ts_answer(const struct ike_msg *m, struct ike_build *reply);
 bool ike_child_ts_ok(const struct ike_msg *m);
 struct ike_policy ike_child_policy(const struct ike_conn *conn, enum ike_sa_use use);
 
-/* ---- create.c: the CREATE_CHILD_SA exchange; followup.c: IKE_FOLLOWUP_KE ------------------------------- */
+/* ---- create.c: the CREATE_CHILD_SA exchange; followup.c: IKE_FOLLOWUP_KE ---- */
 int ike_create_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *b, wtime now);
 void ike_create_response(struct ike_sa *sa, struct ike_task *t, const struct ike_rx *rx);
 void ike_create_request(struct ike_sa *sa, const struct ike_rx *rx, struct ike_build *reply);
@@ -503,10 +505,11 @@ int ike_followup_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *
 void ike_followup_response(struct ike_sa *sa, struct ike_task *t, const struct ike_rx *rx);
 void ike_followup_request(struct ike_sa *sa, const struct ike_rx *rx, struct ike_build *reply);
 
-/* ---- rekey.c: what a finished negotiation does ------------------------------------------------------------ */
+/* ---- rekey.c: what a finished negotiation does ---- */
 /* All exchanges of a negotiation are done. */
 int ike_neg_complete(struct ike_sa *sa, struct ike_neg *neg, wtime now);
-/* Initiator, when all four nonces are known: true when ours is the one to give up (RFC 7296 2.8). */
+/* Initiator, when all four nonces are known: true when ours is the one to give up (RFC 7296 2.8).
+ */
 bool ike_neg_lost(struct ike_sa *sa, const struct ike_neg *neg);
 /* The peer's rekey was answered: notes its nonces on what it rekeys. */
 void ike_neg_note_peer(struct ike_sa *sa, const struct ike_neg *neg);
@@ -515,7 +518,7 @@ void ike_neg_forget_peer(struct ike_sa *sa, const struct ike_neg *neg, wtime now
 /* Our negotiation came to nothing; type: the error notify, 0: something else. */
 void ike_neg_failed(struct ike_sa *sa, struct ike_task *t, uint16_t type, wtime now);
 
-/* ---- delete.c, dpd.c: INFORMATIONAL ----------------------------------------------------------------------- */
+/* ---- delete.c, dpd.c: INFORMATIONAL ---- */
 int ike_child_delete_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *b, wtime now);
 void ike_child_delete_response(struct ike_sa *sa, struct ike_task *t, const struct ike_rx *rx);
 int ike_delete_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *b, wtime now);

@@ -1,5 +1,5 @@
-/* Two engines in one process: see testbed_priv.h. */
-#include "testbed_priv.h"
+/* Two engines in one process: see bed_test.h. */
+#include "ike/bed_test.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "base/mem.h"
-#include "sa_priv.h"
+#include "ike/sa_priv.h"
 
 static int bed_rng(void *ctx, void *p, size_t n)
 {
@@ -23,7 +23,9 @@ static int bed_rng(void *ctx, void *p, size_t n)
 static void bed_engine(struct bed *bed, unsigned int which, const struct bed_options *o)
 {
 	struct bed_node *n = &bed->node[which];
-	struct ike_config c = {.rng = n->rng, .key = n->key, .cookie_threshold = o->cookie_threshold};
+	struct ike_config c = {.rng = n->rng,
+		.key = n->key,
+		.cookie_threshold = o->cookie_threshold};
 
 	assert_int_equal(ike_new(&c, &n->ike), 0);
 }
@@ -88,13 +90,13 @@ void bed_close(struct bed *bed)
 		ike_free(bed->node[i].ike);
 		ed25519_free(bed->node[i].key);
 	}
-	list_for_each_safe(it, &bed->wire) {
+	list_for_each_safe (it, &bed->wire) {
 		list_del(it);
 		w_free(container_of(it, struct bed_packet, node));
 	}
 }
 
-/* ---- The wire ------------------------------------------------------------------------------------ */
+/* ---- The wire ---- */
 static void wire_add(struct bed *bed, const struct bed_packet *p, int64_t delay)
 {
 	struct bed_packet *q = w_memdup(p, sizeof(*p) + p->n);
@@ -143,7 +145,7 @@ bool bed_is(const struct bed_packet *p, enum ike_exchange exchange, bool respons
 	return p->h.exchange == exchange && !!(p->h.flags & IKE_FLAG_RESPONSE) == response;
 }
 
-/* ---- Events ---------------------------------------------------------------------------------------- */
+/* ---- Events ---- */
 static struct bed_child *node_child(struct bed_node *n, uint32_t handle)
 {
 	for (unsigned int i = 0; i < n->child_count; i++)
@@ -233,7 +235,7 @@ void bed_collect(struct bed *bed)
 	}
 }
 
-/* ---- Data -------------------------------------------------------------------------------------------- */
+/* ---- Data ---- */
 bool bed_can_send(struct bed *bed, unsigned int from)
 {
 	const struct bed_child *out = bed_child(bed, from, bed->node[from].outbound);
@@ -265,16 +267,18 @@ static void bed_data(struct bed *bed)
 	bed->data_at = wtime_add(bed->now, bed->data_us);
 }
 
-/* ---- Time ---------------------------------------------------------------------------------------------- */
+/* ---- Time ---- */
 static struct bed_packet *wire_first(struct bed *bed)
 {
-	return list_empty(&bed->wire) ? NULL : container_of(bed->wire.next, struct bed_packet, node);
+	return list_empty(&bed->wire) ? NULL
+				      : container_of(bed->wire.next, struct bed_packet, node);
 }
 
 static void wire_deliver(struct bed *bed, struct bed_packet *p)
 {
 	struct bed_node *n = &bed->node[p->to];
-	const struct ike_datagram d = {.local = n->ep, .remote = p->from,
+	const struct ike_datagram d = {.local = n->ep,
+		.remote = p->from,
 		.data = view_of(p->data, p->n)};
 
 	list_del(&p->node);
@@ -353,7 +357,7 @@ bool bed_run_until_up(struct bed *bed, int64_t us)
 	return true;
 }
 
-/* ---- Looking --------------------------------------------------------------------------------------------- */
+/* ---- Looking ---- */
 struct ike_conn_status bed_status(struct bed *bed, unsigned int which)
 {
 	struct ike_conn_status s;
@@ -376,6 +380,7 @@ bool bed_is_tidy(struct bed *bed)
 		a.sa.spi_i == b.sa.spi_i && a.sa.spi_r == b.sa.spi_r &&
 		a.children[0].spi_in == b.children[0].spi_out &&
 		a.children[0].spi_out == b.children[0].spi_in &&
-		a.outbound_child == a.children[0].child && b.outbound_child == b.children[0].child &&
-		bed_can_send(bed, 0) && bed_can_send(bed, 1);
+		a.outbound_child == a.children[0].child &&
+		b.outbound_child == b.children[0].child && bed_can_send(bed, 0) &&
+		bed_can_send(bed, 1);
 }

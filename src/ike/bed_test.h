@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/list.h"
-#include "ike.h"
-#include "codec_priv.h"
+#include "ike/ike.h"
+#include "ike/codec_priv.h"
 
 enum { BED_CHILDREN = 256, BED_CONN = 7 };
 
@@ -32,7 +32,7 @@ struct bed_node {
 	struct ike *ike;
 	struct rng_seeded seeded;
 	struct rng base, rng;
-	int first_byte;     /* of every 32 bytes asked for (nonces among them); -1: as they come */
+	int first_byte; /* of every 32 bytes asked for (nonces among them); -1: as they come */
 	struct ed25519_key *key;
 	uint8_t public_key[ED25519_PUBLIC];
 	uint8_t id[64];
@@ -49,13 +49,13 @@ struct bed {
 	wtime now;
 	int64_t delay_us;
 	struct bed_node node[2];
-	struct list wire;          /* struct bed_packet.node, in order of arrival */
+	struct list wire; /* struct bed_packet.node, in order of arrival */
 	enum bed_action (*filter)(struct bed *bed, const struct bed_packet *p);
-	int arg, hits;             /* for the filter */
-	unsigned int packets[2];   /* sent by each node */
-	unsigned int lost_data;    /* data packets that the other end could not have opened */
+	int arg, hits;           /* for the filter */
+	unsigned int packets[2]; /* sent by each node */
+	unsigned int lost_data;  /* data packets that the other end could not have opened */
 	unsigned int sent_data;
-	int64_t data_us;           /* interval of data packets from both ends; 0: none */
+	int64_t data_us; /* interval of data packets from both ends; 0: none */
 	wtime data_at;
 };
 
@@ -64,7 +64,7 @@ struct bed_options {
 	enum ike_pq pq[2];
 	bool passive[2];
 	int64_t ike_lifetime_us, child_lifetime_us, dpd_us;
-	int64_t delay_us;          /* one way; 0: 10 ms */
+	int64_t delay_us; /* one way; 0: 10 ms */
 	uint32_t cookie_threshold;
 };
 
