@@ -200,19 +200,22 @@ void engine_turn(struct engine *e)
 void engine_kernel(struct engine *e)
 {
 	const struct kernel_state *want = node_kernel(e->node);
-	struct buf errors = {0};
+	struct buf lines = {0}, warnings = {0};
+	int r = os_netlink_apply(e->netlink, want, &lines);
 
-	if (os_netlink_apply(e->netlink, want, &errors) < 0) {
-		if (e->starting) {
-			buf_add(&e->error, errors.p, errors.n);
-			e->failed = -EIO;
-		} else {
-			engine_log_lines(e, OS_ERROR, &errors);
-		}
+	if (r < 0 && e->starting) {
+		buf_add(&e->error, lines.p, lines.n);
+		e->failed = r;
+	} else if (r < 0) {
+		engine_log_lines(e, OS_ERROR, &lines);
+	} else {
+		buf_add(&warnings, lines.p, lines.n);
 	}
-	buf_free(&errors);
+	os_reverse_path_check(e->underlay_netns, want, &warnings);
+	/* Said once, not at every change of an address. */
+	if (!view_equal(buf_view(&warnings), buf_view(&e->warn_kernel)))
+		engine_log_lines(e, OS_WARNING, &warnings);
+	buf_free(&lines);
 	buf_free(&e->warn_kernel);
-	os_reverse_path_check(e->underlay_netns, want, &e->warn_kernel);
-	if (e->starting)
-		engine_log_lines(e, OS_WARNING, &e->warn_kernel);
+	e->warn_kernel = warnings;
 }

@@ -76,9 +76,9 @@ static void merge_off(struct engine_plane *t, bool tcp)
 	plane_down(t->plane, &m, os_now());
 	send_log(t, OS_WARNING,
 		tcp ? "TUN: the kernel refuses merged TCP packets; they are written one by one "
-	              "from now on"
+		      "from now on"
 		    : "TUN: the kernel refuses merged UDP packets; they are written one by one "
-	              "from now on");
+		      "from now on");
 }
 
 /* The pieces of a frame in one place. */

@@ -260,6 +260,7 @@ static void test_link_local(void **state)
 		assert_non_null(strstr((char *)out.p, "fe80::1234/64"));
 		assert_null(strstr((char *)out.p, "tentative"));
 		buf_free(&out);
+		assert_int_equal(os_netlink_withdraw(f.netlink, &f.errors), 0);
 		fixture_close(&f);
 	}
 	assert_int_equal(os_file_write_number("/proc/sys/net/ipv6/conf/default/addr_gen_mode", 0),
@@ -335,6 +336,42 @@ static void test_address_watch(void **state)
 	os_loop_free(w.loop);
 }
 
+/* A mesh route that covers the LAN does not take the LAN away; one that is the LAN is left out. */
+static void test_lan_is_protected(void **state)
+{
+	struct buf before, after;
+	struct fixture f;
+
+	(void)state;
+	run("ip tuntap add weft-test1 mode tun; ip addr add 10.66.7.1/24 dev weft-test1; "
+	    "ip addr add fd00:2:0:7::1/64 dev weft-test1; "
+	    "ip addr add 10.68.0.1/16 dev weft-test1; ip link set weft-test1 up",
+		NULL);
+	before = snapshot();
+	fixture_open(&f);
+	f.state.protect_table = 252;
+	f.route[4] = (struct kernel_route){.destination = net("10.68.0.0/16"), .table = 252};
+	fixture_apply(&f);
+	assert_true(shows("ip route show table 252", "throw 10.66.7.0/24 proto 157"));
+	assert_true(shows("ip -6 route show table 252", "throw fd00:2:0:7::/64"));
+	assert_true(shows("ip route get 10.66.7.9", "dev weft-test1"));
+	assert_true(shows("ip route get 10.66.8.9", "dev weft-test0"));
+	assert_true(shows("ip -6 route get fd00:2:0:7::9", "dev weft-test1"));
+	assert_true(shows("ip -6 route get fd00:2:0:8::9", "dev weft-test0"));
+	assert_true(shows("ip route get 10.68.0.9", "dev weft-test1"));
+	assert_non_null(strstr((char *)f.errors.p, "route 10.68.0.0/16 is left out"));
+	/* The network goes away, and with it what protected it. */
+	run("ip addr del 10.66.7.1/24 dev weft-test1", NULL);
+	fixture_apply(&f);
+	assert_false(shows("ip route show table 252", "throw 10.66.7.0/24"));
+	run("ip addr add 10.66.7.1/24 dev weft-test1", NULL);
+	assert_int_equal(os_netlink_withdraw(f.netlink, &f.errors), 0);
+	fixture_close(&f);
+	after = snapshot();
+	assert_equal_text(&before, &after);
+	run("ip link del weft-test1", NULL);
+}
+
 static void test_errors_are_named(void **state)
 {
 	struct fixture f;
@@ -368,6 +405,7 @@ int main(void)
 		cmocka_unit_test(test_six_disabled),
 		cmocka_unit_test(test_reverse_path),
 		cmocka_unit_test(test_address_watch),
+		cmocka_unit_test(test_lan_is_protected),
 		cmocka_unit_test(test_errors_are_named),
 		cmocka_unit_test(test_privilege),
 	};

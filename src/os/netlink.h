@@ -16,7 +16,8 @@ void os_netlink_close(struct os_netlink *n);
 
 /* Applies the state as a difference against what the kernel has, leftovers of a killed predecessor
  * included. The TUN must exist. Goes on after a failure; 0 or the first negative errno, and a line
- * (ended by \n) in errors for each. */
+ * (ended by \n) in errors for each; also for a route that is left out because it is a network of
+ * the host itself, which is no failure. */
 int os_netlink_apply(struct os_netlink *n, const struct kernel_state *want, struct buf *errors);
 /* Takes back everything that apply() made, by the marks that it bears. As apply(). */
 int os_netlink_withdraw(struct os_netlink *n, struct buf *errors);

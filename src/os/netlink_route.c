@@ -10,15 +10,28 @@
 
 enum { DEFAULT_METRIC6 = 1024, ROUTES_FIRST = 64 };
 
+struct route {
+	struct kernel_route k;
+	uint8_t type; /* rtm_type */
+};
+
 struct routes {
 	struct os_netlink *n;
-	struct kernel_route *v;
+	struct route *v;
 	size_t count, cap;
+};
+
+/* Networks that the host is connected to. */
+struct networks {
+	struct os_netlink *n;
+	struct prefix *v;
+	size_t count;
 };
 
 static int route_compare(const void *pa, const void *pb)
 {
-	const struct kernel_route *a = pa, *b = pb;
+	const struct route *ra = pa, *rb = pb;
+	const struct kernel_route *a = &ra->k, *b = &rb->k;
 	int r = prefix_compare(&a->destination, &b->destination);
 
 	if (r == 0)
@@ -28,7 +41,7 @@ static int route_compare(const void *pa, const void *pb)
 	if (r == 0)
 		r = (a->metric > b->metric) - (a->metric < b->metric);
 	if (r == 0)
-		r = a->unreachable - b->unreachable;
+		r = ra->type - rb->type;
 	if (r == 0)
 		r = ipaddr_compare(&a->prefer, &b->prefer);
 	return r;
@@ -43,23 +56,24 @@ static void route_normalise(struct kernel_route *k)
 		k->metric = DEFAULT_METRIC6;
 	if (k->source.len == 0)
 		k->source = (struct prefix){0};
-	if (k->unreachable)
-		k->prefer = (struct ipaddr){0};
 }
 
-static int routes_add(struct routes *all, const struct kernel_route *k)
+static int routes_add(struct routes *all, const struct kernel_route *k, uint8_t type)
 {
 	if (all->count == all->cap) {
 		size_t cap = all->cap ? all->cap * 2 : ROUTES_FIRST;
-		struct kernel_route *grown = w_realloc(all->v, cap * sizeof(*grown));
+		struct route *grown = w_realloc(all->v, cap * sizeof(*grown));
 
 		if (!grown)
 			return -ENOMEM;
 		all->v = grown;
 		all->cap = cap;
 	}
-	all->v[all->count] = *k;
-	route_normalise(&all->v[all->count++]);
+	all->v[all->count] = (struct route){.k = *k, .type = type};
+	route_normalise(&all->v[all->count].k);
+	if (type != RTN_UNICAST)
+		all->v[all->count].k.prefer = (struct ipaddr){0};
+	all->count++;
 	return 0;
 }
 
@@ -69,6 +83,11 @@ static struct prefix route_prefix(const struct nlattr *a, int family, uint8_t le
 
 	p.addr.family = family == AF_INET ? IP4 : IP6;
 	return p;
+}
+
+static bool route_is_ours(uint8_t type, bool into_tun)
+{
+	return type == RTN_UNREACHABLE || type == RTN_THROW || (type == RTN_UNICAST && into_tun);
 }
 
 static int route_each(void *ctx, struct nlmsghdr *h)
@@ -85,16 +104,15 @@ static int route_each(void *ctx, struct nlmsghdr *h)
 		(t->rtm_family != AF_INET && t->rtm_family != AF_INET6))
 		return 0;
 	got.table = a[RTA_TABLE] ? nla_get_u32(a[RTA_TABLE]) : t->rtm_table;
-	got.unreachable = t->rtm_type == RTN_UNREACHABLE;
 	oif = a[RTA_OIF] ? nla_get_u32(a[RTA_OIF]) : 0;
 	if (!netlink_set_has(&all->n->tables, got.table) ||
-		(!got.unreachable && (t->rtm_type != RTN_UNICAST || oif != all->n->ifindex)))
+		!route_is_ours(t->rtm_type, oif == all->n->ifindex))
 		return 0;
 	got.destination = route_prefix(a[RTA_DST], t->rtm_family, t->rtm_dst_len);
 	got.source = route_prefix(a[RTA_SRC], t->rtm_family, t->rtm_src_len);
 	got.prefer = netlink_get_ip(a[RTA_PREFSRC], t->rtm_family);
 	got.metric = a[RTA_PRIORITY] ? nla_get_u32(a[RTA_PRIORITY]) : 0;
-	return routes_add(all, &got);
+	return routes_add(all, &got, t->rtm_type);
 }
 
 static int route_dump(struct os_netlink *n, int family, struct routes *all)
@@ -105,8 +123,9 @@ static int route_dump(struct os_netlink *n, int family, struct routes *all)
 		route_each, all);
 }
 
-static int route_attributes(struct os_netlink *n, struct nl_msg *m, const struct kernel_route *k)
+static int route_attributes(struct os_netlink *n, struct nl_msg *m, const struct route *route)
 {
+	const struct kernel_route *k = &route->k;
 	int r = nla_put_u32(m, RTA_TABLE, k->table);
 
 	if (r == 0 && k->destination.len)
@@ -117,21 +136,23 @@ static int route_attributes(struct os_netlink *n, struct nl_msg *m, const struct
 		r = nla_put_u32(m, RTA_PRIORITY, k->metric);
 	if (r == 0 && k->prefer.family != IP_NONE)
 		r = netlink_put_ip(m, RTA_PREFSRC, &k->prefer);
-	if (r == 0 && !k->unreachable)
+	if (r == 0 && route->type == RTN_UNICAST)
 		r = nla_put_u32(m, RTA_OIF, n->ifindex);
 	return r < 0 ? -ENOMEM : 0;
 }
 
-static int route_change(struct os_netlink *n, const struct kernel_route *k, bool add)
+static int route_change(struct os_netlink *n, const struct route *route, bool add)
 {
+	const struct kernel_route *k = &route->k;
 	bool four = k->destination.addr.family == IP4;
 	struct rtmsg t = {.rtm_family = four ? AF_INET : AF_INET6,
 		.rtm_dst_len = k->destination.len,
 		.rtm_src_len = k->source.len,
 		.rtm_protocol = n->protocol,
 		.rtm_table = RT_TABLE_UNSPEC,
-		.rtm_type = k->unreachable ? RTN_UNREACHABLE : RTN_UNICAST,
-		.rtm_scope = four && !k->unreachable ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE};
+		.rtm_type = route->type,
+		.rtm_scope = four && route->type == RTN_UNICAST ? RT_SCOPE_LINK
+								: RT_SCOPE_UNIVERSE};
 	struct nl_msg *m;
 	int r;
 
@@ -139,7 +160,7 @@ static int route_change(struct os_netlink *n, const struct kernel_route *k, bool
 		return -EOPNOTSUPP; /* the kernel has no such thing for IPv4 */
 	m = netlink_message(add ? RTM_NEWROUTE : RTM_DELROUTE,
 		NLM_F_ACK | (add ? NLM_F_CREATE | NLM_F_EXCL : 0), &t, sizeof(t));
-	r = m ? route_attributes(n, m, k) : -ENOMEM;
+	r = m ? route_attributes(n, m, route) : -ENOMEM;
 	if (r < 0) {
 		nlmsg_free(m);
 		return r;
@@ -147,11 +168,11 @@ static int route_change(struct os_netlink *n, const struct kernel_route *k, bool
 	return netlink_request(n, m, NULL, NULL);
 }
 
-static int route_step(struct os_netlink *n, const struct kernel_route *k, bool add,
-	struct buf *errors)
+static int route_step(struct os_netlink *n, const struct route *route, bool add, struct buf *errors)
 {
+	const struct kernel_route *k = &route->k;
 	char to[PREFIX_TEXT], from[PREFIX_TEXT + 8] = "", text[PREFIX_TEXT];
-	int r = route_change(n, k, add);
+	int r = route_change(n, route, add);
 
 	if (r >= 0 || (!add && r == -ESRCH))
 		return 0;
@@ -183,6 +204,98 @@ static int route_walk(struct os_netlink *n, const struct routes *have, const str
 	return r;
 }
 
+/* ---- networks of the host ---- */
+
+static int network_each(void *ctx, struct nlmsghdr *h)
+{
+	struct networks *all = ctx;
+	struct rtmsg *t = nlmsg_data(h);
+	struct nlattr *a[RTA_MAX + 1];
+	struct prefix *grown, p;
+
+	if (h->nlmsg_type != RTM_NEWROUTE || nlmsg_parse(h, sizeof(*t), a, RTA_MAX, NULL) < 0)
+		return 0;
+	if (t->rtm_type != RTN_UNICAST || t->rtm_table != RT_TABLE_MAIN || t->rtm_dst_len == 0 ||
+		(t->rtm_protocol != RTPROT_KERNEL && t->rtm_protocol != RTPROT_RA &&
+			t->rtm_protocol != RTPROT_DHCP) ||
+		a[RTA_GATEWAY] || a[RTA_VIA] || !a[RTA_DST] || !a[RTA_OIF] ||
+		nla_get_u32(a[RTA_OIF]) == all->n->ifindex)
+		return 0;
+	p = route_prefix(a[RTA_DST], t->rtm_family, t->rtm_dst_len);
+	if (ipaddr_is_link_local(&p.addr) || ipaddr_is_multicast(&p.addr))
+		return 0;
+	grown = w_realloc(all->v, (all->count + 1) * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	grown[all->count++] = p;
+	all->v = grown;
+	return 0;
+}
+
+static int network_dump(struct os_netlink *n, int family, struct networks *all)
+{
+	struct rtmsg t = {.rtm_family = (uint8_t)family};
+
+	return netlink_request(n, netlink_message(RTM_GETROUTE, NLM_F_DUMP, &t, sizeof(t)),
+		network_each, all);
+}
+
+/* Adds the route to what is wanted, with a throw route for each network inside it; one that is a
+ * network of the host itself is left out. */
+static int route_want(struct routes *wanted, const struct kernel_route *k, uint32_t protect,
+	const struct networks *near, struct buf *errors)
+{
+	char text[PREFIX_TEXT];
+	int r = 0;
+
+	for (size_t i = 0; k->table == protect && i < near->count && r == 0; i++) {
+		struct kernel_route aside = {.destination = near->v[i], .table = protect};
+
+		if (k->source.len == 0 && prefix_equal(&k->destination, &near->v[i])) {
+			buf_printf(errors,
+				"route %s is left out: it is a network that this host "
+				"is connected to\n",
+				prefix_format(&k->destination, text));
+			return 0;
+		}
+		if (prefix_covers(&k->destination, &near->v[i]))
+			r = routes_add(wanted, &aside, RTN_THROW);
+	}
+	return r < 0 ? r : routes_add(wanted, k, k->unreachable ? RTN_UNREACHABLE : RTN_UNICAST);
+}
+
+static int routes_want(struct os_netlink *n, const struct kernel_state *want, struct routes *ret,
+	struct buf *errors)
+{
+	struct networks near = {.n = n};
+	int r = 0;
+
+	if (want->protect_table && want->route_count) {
+		r = network_dump(n, AF_INET, &near);
+		if (r == 0)
+			r = network_dump(n, AF_INET6, &near);
+		if (r == -EAFNOSUPPORT || r == -EOPNOTSUPP)
+			r = 0;
+	}
+	for (size_t i = 0; i < want->route_count && r == 0; i++)
+		r = route_want(ret, &want->route[i], want->protect_table, &near, errors);
+	w_free(near.v);
+	return r;
+}
+
+static void routes_sort(struct routes *r)
+{
+	size_t n = 0;
+
+	if (r->count)
+		qsort(r->v, r->count, sizeof(*r->v), route_compare);
+	/* Two mesh routes may cover the same network. */
+	for (size_t i = 0; i < r->count; i++)
+		if (n == 0 || route_compare(&r->v[n - 1], &r->v[i]) != 0)
+			r->v[n++] = r->v[i];
+	r->count = n;
+}
+
 int netlink_route_apply(struct os_netlink *n, const struct kernel_state *want, struct buf *errors)
 {
 	struct routes have = {.n = n}, wanted = {.n = n};
@@ -191,15 +304,13 @@ int netlink_route_apply(struct os_netlink *n, const struct kernel_state *want, s
 
 	if (r == 0 && six != -EAFNOSUPPORT && six != -EOPNOTSUPP)
 		r = six;
-	for (size_t i = 0; i < want->route_count && r == 0; i++)
-		r = routes_add(&wanted, &want->route[i]);
+	if (r == 0)
+		r = routes_want(n, want, &wanted, errors);
 	if (r < 0) {
 		r = netlink_failed(errors, r, "read the routes");
 	} else {
-		if (have.count)
-			qsort(have.v, have.count, sizeof(*have.v), route_compare);
-		if (wanted.count)
-			qsort(wanted.v, wanted.count, sizeof(*wanted.v), route_compare);
+		routes_sort(&have);
+		routes_sort(&wanted);
 		/* First make room: the same route with another source address is the same key. */
 		r = route_walk(n, &have, &wanted, false, errors);
 		r = netlink_first(r, route_walk(n, &have, &wanted, true, errors));
