@@ -121,14 +121,17 @@ void plane_down(struct plane *p, const struct plane_down *m, wtime now)
 		link_remove(p, m->slot, now);
 		break;
 	case PLANE_DOWN_SA_ADD:
-		if (m->sa->inbound && p->config.ops->add(p->config.table, m->sa) < 0)
-			sa_gone(p, m->sa);
+		/* One that is refused stays the plane's until SA_REMOVE, which may be on its way.
+		 */
+		if (m->sa && m->sa->inbound && p->config.ops->add(p->config.table, m->sa) < 0)
+			plane_count(&p->counters.sa_refused, 1);
 		break;
 	case PLANE_DOWN_SA_OUTBOUND:
 		sa_outbound(p, m->slot, m->sa, now);
 		break;
 	case PLANE_DOWN_SA_REMOVE:
-		sa_remove(p, m->sa, now);
+		if (m->sa)
+			sa_remove(p, m->sa, now);
 		break;
 	case PLANE_DOWN_SNAPSHOT:
 		snapshot_swap(p, m->snapshot);

@@ -106,6 +106,7 @@ bool plane_full(const struct plane *p)
 {
 	return p->batch_count - p->urgent_count + TX_SPARE > PLANE_UDP_OUT_MAX - TX_URGENT_SENDS ||
 		p->buffer_count + TX_BUFFERS_SPARE > TX_BUFFERS ||
+		p->buffer_used[0] > TX_BUFFER_BYTES / 2 || p->urgent_count > TX_URGENT_SENDS / 2 ||
 		p->gro.count + TX_SPARE > PLANE_TUN_OUT_MAX;
 }
 

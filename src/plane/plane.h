@@ -22,9 +22,9 @@
 #include "wire/tunnel.h"
 
 enum {
-	PLANE_SLOTS = 65536,     /* links at most, by slot number */
-	PLANE_UDP_OUT_MAX = 512, /* sends a round */
-	PLANE_TUN_OUT_MAX = 512, /* TUN frames a round */
+	PLANE_SLOTS = 65536,      /* links at most, by slot number */
+	PLANE_UDP_OUT_MAX = 1152, /* sends a round */
+	PLANE_TUN_OUT_MAX = 1024, /* TUN frames a round */
 };
 
 /* Mutable facts of one link, made and freed by the control side, written by the plane thread
@@ -79,7 +79,8 @@ struct plane_snapshot {
 enum plane_down_type {
 	PLANE_DOWN_LINK_ADD,    /* slot, state (owned by the plane until LINK_GONE) */
 	PLANE_DOWN_LINK_REMOVE, /* slot; its SAs come back by SA_REMOVE, not by this */
-	PLANE_DOWN_SA_ADD,      /* sa, inbound or outbound (owned by the plane until SA_GONE) */
+	PLANE_DOWN_SA_ADD,      /* sa, inbound or outbound (owned by the plane until SA_GONE, which
+	                         * comes for SA_REMOVE alone) */
 	PLANE_DOWN_SA_OUTBOUND, /* slot, sa (NULL: none): send on it from now on */
 	PLANE_DOWN_SA_REMOVE,   /* sa */
 	PLANE_DOWN_SNAPSHOT,    /* snapshot (the former comes back as SNAPSHOT_GONE) */
@@ -153,9 +154,9 @@ void plane_input_tun(struct plane *p, struct tun_rx *frame, size_t n, wtime now)
 void plane_input_udp(struct plane *p, struct udp_rx *buffer, size_t n, wtime now);
 /* A message of the control side. */
 void plane_down(struct plane *p, const struct plane_down *m, wtime now);
-/* True while another frame or buffer may find no room for its outputs: flush and send first. What
- * is put in all the same is dropped and counted (tx-backpressure, tun-backpressure) as far as there
- * is no room. */
+/* True while another input call may find no room for its outputs: flush and send first. There is
+ * room for one frame, or for 8 buffers of 64 datagrams; what does not fit is dropped and counted.
+ */
 bool plane_full(const struct plane *p);
 /* Seals what waits. */
 void plane_flush(struct plane *p, wtime now);
@@ -180,7 +181,8 @@ struct plane_counters {
 	uint64_t control_packets; /* PLANE_DOWN_SEAL */
 	uint64_t punted;          /* PLANE_UP_IKE and PLANE_UP_LINK */
 	uint64_t echo_answered, keepalives;
-	uint64_t fragments; /* packets that there are more for fragmenting IPv4 */
+	uint64_t sa_refused; /* SA_ADD for which the table had no room, or whose SPI was taken */
+	uint64_t fragments;  /* packets that there are more for fragmenting IPv4 */
 };
 
 /* May be called by any thread (relaxed reads). */

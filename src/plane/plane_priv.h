@@ -13,10 +13,10 @@ enum {
 	TX_SEND_BYTES = 65507,   /* UDP payload of one send: 65535 - 20 - 8 */
 	TX_BUFFER_BYTES = 66048, /* a buffer: the above, to whole cache lines, and slack */
 	TX_BUFFERS = 128,        /* the first is the control side's */
-	TX_BUFFERS_SPARE = 4,    /* plane_full() below that */
+	TX_BUFFERS_SPARE = 16,   /* plane_full() below that */
 	TX_SEGMENTS_MAX = 128,   /* UDP_MAX_SEGMENTS of new kernels */
 	TX_URGENT_SENDS = 64,    /* of PLANE_UDP_OUT_MAX, kept for the control side */
-	TX_SPARE = 64,           /* sends and frames that one input may need */
+	TX_SPARE = 512,          /* sends and frames that one input call may need */
 	OPEN_BATCH = 64,
 	ICMP_BUFFERS = 64, /* ICMP errors to the TUN, a round */
 	ICMP_RATE = 1000,  /* a second (RFC 4443 2.4 f) */

@@ -13,8 +13,8 @@ enum {
 	RIG_HEAD = 8, /* SPI, sequence number */
 	RIG_TAIL = 5, /* next header, sum */
 	RIG_FRAME = 65600,
-	RIG_BUFFERS = 512,
-	RIG_FRAMES = 512,
+	RIG_BUFFERS = 1200,
+	RIG_FRAMES = 1200,
 };
 
 struct toy_sa {
