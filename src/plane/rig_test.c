@@ -41,7 +41,7 @@ static void toy_remove(void *table, struct tunnel_sa *sa)
 	struct toy_table *t = table;
 
 	for (size_t i = 0; i < RIG_SAS; i++)
-		if (&t->sa[i]->t == sa)
+		if (t->sa[i] && &t->sa[i]->t == sa)
 			t->sa[i] = NULL;
 }
 
