@@ -594,7 +594,7 @@ static void check_endpoint(struct doc *d, const struct config *c, size_t i)
 		else if (same_socket(e, other))
 			doc_error(d, doc_at(d, path),
 				"endpoints \"%.40s\" and \"%.40s\" both want port %u; give one "
-			        "another "
+				"another "
 				"port or address",
 				other->serial, e->serial, (unsigned int)e->port);
 		else

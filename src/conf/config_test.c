@@ -1,5 +1,5 @@
 /* weft.yaml: every key is read and printed back, every mistake is one line at its place. */
-#include "conf/test_util.h"
+#include "conf/conf_test.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
+#include "base/utf8.h"
 
 enum {
 	MESSAGE = 512,
@@ -127,26 +128,6 @@ static void take_diagnostics(struct doc *d)
 		syntax_error(d, e);
 	else
 		add_line(d, 1, 1, "holds no YAML or JSON document");
-}
-
-/* The bytes of the UTF-8 character at p (RFC 3629 4), 0 when it is none. */
-static size_t utf8_length(const uint8_t *p, size_t n)
-{
-	size_t len = 0;
-
-	if (p[0] < 0x80)
-		len = 1;
-	else if (p[0] >= 0xc2 && p[0] < 0xf5)
-		len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-	if (!len || len > n)
-		return 0;
-	for (size_t i = 1; i < len; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-		(p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-		return 0;
-	return len;
 }
 
 /* Text, all of it: the library stops at other bytes and says nothing. */

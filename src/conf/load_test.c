@@ -2,7 +2,7 @@
 #include "conf/load.h"
 
 #include <errno.h>
-#include "conf/test_util.h"
+#include "conf/conf_test.h"
 
 #define CONFIG                                                                                     \
 	"node: {organization: acme, name: sin1, key: key.pem}\n"                                   \

@@ -1,5 +1,5 @@
 /* ranet's config.json: the identities and endpoints that it means, and its strictness. */
-#include "conf/test_util.h"
+#include "conf/conf_test.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,11 +15,11 @@ static void a_config_is_read(void **state)
 	static const char text[] =
 		"{\"organization\": \"acme\", \"common_name\": \"sin1\", \"endpoints\": [\n"
 		"{\"serial_number\": \"0\", \"address_family\": \"ip4\", \"address\": "
-	        "\"203.0.113.1\","
+		"\"203.0.113.1\","
 		" \"port\": 13000, \"updown\": \"/etc/ranet/updown\", \"fwmark\": \"0x52\"},\n"
 		"{\"serial_number\": \"1\", \"address_family\": \"ip6\", \"port\": 13000},\n"
 		"{\"serial_number\": \"2\", \"address_family\": \"ip4\", \"address\": "
-	        "\"10.0.0.0/8\","
+		"\"10.0.0.0/8\","
 		" \"port\": 14000, \"updown\": null, \"fwmark\": null}],\n"
 		"\"experimental\": {\"iptfs\": false}}";
 	char address[ADDR_TEXT];
@@ -61,23 +61,23 @@ static void mistakes_are_told(void **state)
 		{"{\"organization\": \"o\", \"common_name\": \"a\", \"endpoints\": []}",
 			"config.json:1:43: ", "needs one at least"},
 		{"{\"organization\": \"o\", \"common_name\": \"a\", \"endpoints\": "
-	         "[{\"serial_number\": 0,\n"
+		 "[{\"serial_number\": 0,\n"
 		 "\"address_family\": \"ip4\", \"port\": 1}]}",
 			"config.json:1:75: ", "in quotes"},
 		{"{\"organization\": \"o\", \"common_name\": \"a\", \"endpoints\": "
-	         "[{\"serial_number\": \"0\",\n"
+		 "[{\"serial_number\": \"0\",\n"
 		 "\"address_family\": \"ip4\"}]}",
 			"config.json:1:58: ", "lacks port"},
 		{"{\"organization\": \"o\", \"common_name\": \"a\", \"endpoints\": "
-	         "[{\"serial_number\": \"0\",\n"
+		 "[{\"serial_number\": \"0\",\n"
 		 "\"address_family\": \"ip4\", \"port\": 1, \"x\": 1}]}",
 			"config.json:2:37: ", "unknown key \"x\""},
 		{"{\"organization\": \"o\", \"common_name\": \"a\", \"endpoints\": "
-	         "[{\"serial_number\": \"0\",\n"
+		 "[{\"serial_number\": \"0\",\n"
 		 "\"address_family\": \"ip4\", \"port\": 1}], \"experimental\": {\"iptfs\": true}}",
 			"config.json:2:65: ", "iptfs is not supported"},
 		{"{\"organization\": \"o\", \"common_name\": \"a\", \"endpoints\": "
-	         "[{\"serial_number\": \"0\",\n"
+		 "[{\"serial_number\": \"0\",\n"
 		 "\"address_family\": \"ip4\", \"port\": 1}, {\"serial_number\": \"0\",\n"
 		 "\"address_family\": \"ip6\", \"port\": 1}]}",
 			"config.json:2:39: ", "used twice"},
@@ -102,7 +102,7 @@ static void a_dialect_is_refused(void **state)
 {
 	static const char text[] =
 		"{\"private_key\": \"/k\", \"organization\": \"example\", \"common_name\": "
-	        "\"host-01\",\n"
+		"\"host-01\",\n"
 		"\"daemon\": {\"network\": \"fd00::1/64\"}, \"endpoints\": [\n"
 		"{\"address\": \"192.0.2.1\", \"port\": 12025, \"serial_number\": 0}]}";
 	struct conf_errors e = {0};

@@ -236,7 +236,7 @@ static void read_node(struct reading *g, struct fy_node *item, const struct entr
 	if (seen_before(g, n.organization, n.name)) {
 		doc_error(d, item,
 			"node \"%.60s\" of organization \"%.60s\" is there twice; the first one "
-		        "counts",
+			"counts",
 			n.name, n.organization);
 		return;
 	}

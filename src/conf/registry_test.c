@@ -1,5 +1,5 @@
 /* The registry in ranet's format: what is right stands, whatever is broken beside it. */
-#include "conf/test_util.h"
+#include "conf/conf_test.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -45,11 +45,11 @@ static void everything_is_read(void **state)
 	static const char text[] = "[" ORG("acme", KEY_A,
 		"{\"common_name\": \"sin1\", \"endpoints\": ["
 		"{\"serial_number\": \"0\", \"address_family\": \"ip4\", \"address\": "
-	        "\"192.0.2.1\", \"port\": 1},"
+		"\"192.0.2.1\", \"port\": 1},"
 		"{\"serial_number\": \"1\", \"address_family\": \"ip6\", \"address\": "
-	        "\"sin.example\", \"port\": 2},"
+		"\"sin.example\", \"port\": 2},"
 		"{\"serial_number\": \"2\", \"address_family\": \"ip6\", \"address\": null, "
-	        "\"port\": 3},"
+		"\"port\": 3},"
 		"{\"serial_number\": \"3\", \"address_family\": \"ip6\", \"port\": 65535}],"
 		"\"remarks\": {\"other\": [1, {\"x\": null}], \"weft\": {\"public_key\": \"" KEY_B
 		"\","
@@ -191,7 +191,7 @@ static void broken_endpoints_leave_the_others(void **state)
 		{"{\"serial_number\": \"0\", \"address_family\": \"ip4\", \"port\": 1}",
 			"used twice"},
 		{"{\"serial_number\": \"1\", \"address_family\": \"ip4\", \"port\": 1, "
-	         "\"address\": [1]}",
+		 "\"address\": [1]}",
 			"address must be a text"},
 	};
 
@@ -205,9 +205,9 @@ static void broken_endpoints_leave_the_others(void **state)
 			"[" ORG("acme", KEY_A,
 				"{\"common_name\": \"n\", \"endpoints\": ["
 				"{\"serial_number\": \"0\", \"address_family\": \"ip4\", \"port\": "
-		                "1},\n%s,\n"
+				"1},\n%s,\n"
 				"{\"serial_number\": \"9\", \"address_family\": \"ip6\", \"port\": "
-		                "1}]}") "]",
+				"1}]}") "]",
 			t[i].endpoint);
 		r = parse((const char *)text.p, &e);
 		expect_one_line(&e, "registry.json:2:", t[i].part);

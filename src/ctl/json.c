@@ -2,25 +2,36 @@
 #include "ctl/json.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include "base/cur.h"
+#include "base/utf8.h"
 
 struct json json_to(struct buf *out)
 {
 	return (struct json){.out = out};
 }
 
+/* Bytes that are no UTF-8 become U+FFFD: a reply is JSON whatever a name holds. */
 static void escaped(struct buf *b, const char *s)
 {
-	buf_add(b, "\"", 1);
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
+	struct cur c = cur_of(s, strlen(s));
 
-		if (c == '"' || c == '\\')
-			buf_printf(b, "\\%c", c);
-		else if (c < 0x20 || c == 0x7f)
-			buf_printf(b, "\\u%04x", c);
+	buf_add(b, "\"", 1);
+	while (c.n) {
+		uint8_t first = c.p[0];
+		size_t len = utf8_length(c.p, c.n);
+
+		if (!len)
+			buf_add_str(b, "\xef\xbf\xbd");
+		else if (first == '"' || first == '\\')
+			buf_printf(b, "\\%c", first);
+		else if (first < 0x20 || first == 0x7f)
+			buf_printf(b, "\\u%04x", first);
 		else
-			buf_add(b, s, 1);
+			buf_add(b, c.p, len);
+		cur_skip(&c, len ? len : 1);
 	}
 	buf_add(b, "\"", 1);
 }
@@ -97,11 +108,19 @@ void json_uint(struct json *j, const char *key, uint64_t value)
 
 void json_real(struct json *j, const char *key, double value)
 {
+	enum { DIGITS_MIN = 6, DIGITS_MAX = 17 }; /* of a double: 17 always suffice */
+	char text[40];
+	int digits = DIGITS_MIN;
+
 	start(j, key);
-	if (isfinite(value))
-		buf_printf(j->out, "%.6g", value);
-	else
+	if (!isfinite(value)) {
 		buf_add_str(j->out, "null");
+		return;
+	}
+	do {
+		(void)snprintf(text, sizeof(text), "%.*g", digits, value);
+	} while (strtod(text, NULL) != value && digits++ < DIGITS_MAX);
+	buf_add_str(j->out, text);
 }
 
 void json_bool(struct json *j, const char *key, bool value)

@@ -97,6 +97,10 @@ static int read_request(const struct value *root, struct ctl_request *ret, struc
 		buf_printf(error, "%s takes no argument", commands[r.command].name);
 		return -EINVAL;
 	}
+	if (r.command != CTL_RELOAD && (r.dry_run || r.force)) {
+		buf_printf(error, "%s takes no dry_run and no force", commands[r.command].name);
+		return -EINVAL;
+	}
 	*ret = r;
 	return 0;
 }

@@ -1,23 +1,27 @@
-/* JSON read: libfyaml parses, the result is copied into a tree of our own in one arena, so that
- * users see no library. */
+/* JSON read by RFC 8259. Values are kept on a stack while their array or object is read, and move
+ * to the arena as one block when it closes. A library for YAML is not used here: it takes more than
+ * JSON, and it writes to standard error what a client sent. */
 #include "ctl/value.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <libfyaml.h>
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
-enum { TEXT_MAX = 16 << 20, DEPTH_MAX = 32 };
+enum { TEXT_MAX = 16 << 20, DEPTH_MAX = 32, MEMBERS_MAX = 4096, NUMBER_MAX = 127 };
 
 struct value {
 	enum value_type type;
-	const char *text;
+	bool truth;
 	double number;
+	const char *text;
+	const char *key; /* as a member of an object */
 	size_t count;
 	struct value *item;
-	const char **key;
 };
 
 struct value_doc {
@@ -25,113 +29,318 @@ struct value_doc {
 	struct value root;
 };
 
-static int copy(struct arena *a, struct fy_node *n, struct value *ret, int depth);
+struct parser {
+	struct cur c;
+	struct arena *arena;
+	struct value *stack;
+	size_t n, cap;
+	struct buf text; /* the string in hand */
+};
 
-static int copy_scalar(struct arena *a, struct fy_node *n, struct value *ret)
+static int peek(const struct parser *p)
 {
-	enum fy_node_style style = fy_node_get_style(n);
-	size_t len = 0;
-	const char *s = fy_node_get_scalar(n, &len);
-	char *text = arena_strndup(a, s ? s : "", s ? len : 0);
-	char *end;
+	return p->c.n ? p->c.p[0] : -1;
+}
 
-	if (!text)
-		return -ENOMEM;
-	if (s && memchr(s, 0, len))
-		return -EINVAL;
-	ret->text = text;
-	if (style == FYNS_DOUBLE_QUOTED) {
-		ret->type = VALUE_STRING;
-	} else if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) {
-		ret->type = VALUE_BOOL;
-	} else if (strcmp(text, "null") == 0) {
-		ret->type = VALUE_NULL;
-	} else {
-		ret->number = strtod(text, &end);
-		if (*end || !*text)
+static void space(struct parser *p)
+{
+	while (p->c.n && memchr(" \t\r\n", p->c.p[0], 4))
+		cur_skip(&p->c, 1);
+}
+
+/* Takes c; false when something else is next. */
+static bool take(struct parser *p, char c)
+{
+	if (peek(p) != (unsigned char)c)
+		return false;
+	cur_skip(&p->c, 1);
+	return true;
+}
+
+static bool take_word(struct parser *p, const char *word)
+{
+	size_t n = strlen(word);
+
+	if (p->c.n < n || memcmp(p->c.p, word, n) != 0)
+		return false;
+	cur_skip(&p->c, n);
+	return true;
+}
+
+/* ---- strings (RFC 8259 7) ---- */
+
+static int hex4(struct parser *p, uint32_t *ret)
+{
+	uint32_t v = 0;
+
+	for (int i = 0; i < 4; i++) {
+		int c = peek(p), digit;
+
+		if (c >= '0' && c <= '9')
+			digit = c - '0';
+		else if (c >= 'a' && c <= 'f')
+			digit = c - 'a' + 10;
+		else if (c >= 'A' && c <= 'F')
+			digit = c - 'A' + 10;
+		else
 			return -EINVAL;
-		ret->type = VALUE_NUMBER;
+		v = v << 4 | (uint32_t)digit;
+		cur_skip(&p->c, 1);
 	}
+	*ret = v;
 	return 0;
 }
 
-static int copy_items(struct arena *a, struct fy_node *n, struct value *ret, int depth)
+static void add_utf8(struct buf *b, uint32_t v)
 {
-	struct fy_node *item;
-	void *it = NULL;
-	size_t count = (size_t)fy_node_sequence_item_count(n);
+	uint8_t out[4];
+	size_t n = v < 0x80 ? 1 : v < 0x800 ? 2 : v < 0x10000 ? 3 : 4;
+	static const uint8_t lead[] = {0, 0x00, 0xc0, 0xe0, 0xf0};
 
-	ret->type = VALUE_ARRAY;
-	ret->item = arena_calloc(a, count, sizeof(*ret->item));
+	for (size_t i = n; i-- > 1; v >>= 6)
+		out[i] = (uint8_t)(0x80 | (v & 0x3f));
+	out[0] = (uint8_t)(lead[n] | v);
+	buf_add(b, out, n);
+}
+
+static int unicode_escape(struct parser *p)
+{
+	uint32_t v, low;
+
+	if (hex4(p, &v) < 0 || v == 0 || (v >= 0xdc00 && v < 0xe000))
+		return -EINVAL;
+	if (v >= 0xd800 && v < 0xdc00) {
+		if (!take(p, '\\') || !take(p, 'u') || hex4(p, &low) < 0 || low < 0xdc00 ||
+			low >= 0xe000)
+			return -EINVAL;
+		v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
+	}
+	add_utf8(&p->text, v);
+	return 0;
+}
+
+static int escape(struct parser *p)
+{
+	static const char names[] = "\"\\/bfnrt", bytes[] = "\"\\/\b\f\n\r\t";
+	int c = peek(p);
+	const char *at = c > 0 ? strchr(names, c) : NULL;
+
+	if (c < 0)
+		return -EINVAL;
+	cur_skip(&p->c, 1);
+	if (c == 'u')
+		return unicode_escape(p);
+	if (!at)
+		return -EINVAL;
+	buf_add(&p->text, bytes + (at - names), 1);
+	return 0;
+}
+
+static int string(struct parser *p, const char **ret)
+{
+	const char *copy;
+
+	p->text.n = 0;
+	if (!take(p, '"'))
+		return -EINVAL;
+	while (!take(p, '"')) {
+		size_t len = utf8_length(p->c.p, p->c.n);
+
+		if (!len || p->c.p[0] < 0x20)
+			return -EINVAL;
+		if (take(p, '\\')) {
+			if (escape(p) < 0)
+				return -EINVAL;
+			continue;
+		}
+		buf_add(&p->text, p->c.p, len);
+		cur_skip(&p->c, len);
+	}
+	if (p->text.failed)
+		return -ENOMEM;
+	copy = arena_strndup(p->arena, p->text.n ? (const char *)p->text.p : "", p->text.n);
+	if (!copy)
+		return -ENOMEM;
+	*ret = copy;
+	return 0;
+}
+
+/* ---- numbers (RFC 8259 6) ---- */
+
+/* One digit or more; how many. */
+static size_t digits(struct cur *c)
+{
+	size_t n = 0;
+
+	for (; c->n && c->p[0] >= '0' && c->p[0] <= '9'; n++)
+		cur_skip(c, 1);
+	return n;
+}
+
+static bool skip_one_of(struct cur *c, const char *set)
+{
+	if (!c->n || !c->p[0] || !strchr(set, c->p[0]))
+		return false;
+	cur_skip(c, 1);
+	return true;
+}
+
+static int number(struct parser *p, double *ret)
+{
+	char text[NUMBER_MAX + 1];
+	struct cur c = p->c;
+	bool zero;
+	size_t n;
+	double v;
+
+	(void)skip_one_of(&c, "-");
+	zero = c.n && c.p[0] == '0';
+	n = digits(&c);
+	if (!n || (zero && n > 1) || (skip_one_of(&c, ".") && !digits(&c)))
+		return -EINVAL;
+	if (skip_one_of(&c, "eE")) {
+		(void)skip_one_of(&c, "+-");
+		if (!digits(&c))
+			return -EINVAL;
+	}
+	n = p->c.n - c.n;
+	if (n > NUMBER_MAX)
+		return -EINVAL;
+	memcpy(text, p->c.p, n);
+	text[n] = 0;
+	v = strtod(text, NULL);
+	if (!isfinite(v))
+		return -EINVAL;
+	p->c = c;
+	*ret = v;
+	return 0;
+}
+
+/* ---- values ---- */
+
+static int push(struct parser *p, const struct value *v)
+{
+	if (p->n == p->cap) {
+		size_t cap = p->cap ? p->cap * 2 : 64;
+		struct value *stack = w_realloc(p->stack, cap * sizeof(*stack));
+
+		if (!stack)
+			return -ENOMEM;
+		p->stack = stack;
+		p->cap = cap;
+	}
+	p->stack[p->n++] = *v;
+	return 0;
+}
+
+/* The values above `from` become the items of ret. */
+static int pop_items(struct parser *p, size_t from, struct value *ret)
+{
+	size_t count = p->n - from;
+
+	ret->item = arena_calloc(p->arena, count ? count : 1, sizeof(*ret->item));
 	if (!ret->item)
 		return -ENOMEM;
-	while (ret->count < count && (item = fy_node_sequence_iterate(n, &it))) {
-		int err = copy(a, item, &ret->item[ret->count++], depth + 1);
-
-		if (err < 0)
-			return err;
-	}
+	if (count)
+		memcpy(ret->item, p->stack + from, count * sizeof(*ret->item));
+	ret->count = count;
+	p->n = from;
 	return 0;
 }
 
-static int copy_members(struct arena *a, struct fy_node *n, struct value *ret, int depth)
+static int value(struct parser *p, int depth, struct value *ret);
+
+static bool has_key(const struct parser *p, size_t from, const char *key)
 {
-	struct fy_node_pair *pair;
-	void *it = NULL;
-	size_t count = (size_t)fy_node_mapping_item_count(n);
-
-	ret->type = VALUE_OBJECT;
-	ret->item = arena_calloc(a, count, sizeof(*ret->item));
-	ret->key = arena_calloc(a, count, sizeof(*ret->key));
-	if (!ret->item || !ret->key)
-		return -ENOMEM;
-	while (ret->count < count && (pair = fy_node_mapping_iterate(n, &it))) {
-		size_t len = 0;
-		const char *s = fy_node_get_scalar(fy_node_pair_key(pair), &len);
-		int err;
-
-		if (!s || memchr(s, 0, len))
-			return -EINVAL;
-		ret->key[ret->count] = arena_strndup(a, s, len);
-		if (!ret->key[ret->count])
-			return -ENOMEM;
-		err = copy(a, fy_node_pair_value(pair), &ret->item[ret->count++], depth + 1);
-		if (err < 0)
-			return err;
-	}
-	return 0;
+	for (size_t i = from; i < p->n; i++)
+		if (strcmp(p->stack[i].key, key) == 0)
+			return true;
+	return false;
 }
 
-static int copy(struct arena *a, struct fy_node *n, struct value *ret, int depth)
+static int member_key(struct parser *p, size_t from, const char **ret)
 {
-	if (!n || depth > DEPTH_MAX || fy_node_is_alias(n))
+	int err = string(p, ret);
+
+	if (err < 0)
+		return err;
+	space(p);
+	if (!take(p, ':') || p->n - from == MEMBERS_MAX || has_key(p, from, *ret))
 		return -EINVAL;
-	switch (fy_node_get_type(n)) {
-	case FYNT_SCALAR:
-		return copy_scalar(a, n, ret);
-	case FYNT_SEQUENCE:
-		return copy_items(a, n, ret, depth);
-	case FYNT_MAPPING:
-		return copy_members(a, n, ret, depth);
+	space(p);
+	return 0;
+}
+
+/* What stands between the brackets, and the closing one. */
+static int items(struct parser *p, int depth, char close, struct value *ret)
+{
+	size_t from = p->n;
+	int err;
+
+	if (depth == DEPTH_MAX)
+		return -EINVAL;
+	space(p);
+	if (take(p, close))
+		return pop_items(p, from, ret);
+	do {
+		struct value v = {0};
+		const char *key = NULL;
+
+		space(p);
+		err = close == '}' ? member_key(p, from, &key) : 0;
+		if (!err)
+			err = value(p, depth + 1, &v);
+		v.key = key;
+		if (!err)
+			err = push(p, &v);
+		if (err < 0)
+			return err;
+		space(p);
+	} while (take(p, ','));
+	return take(p, close) ? pop_items(p, from, ret) : -EINVAL;
+}
+
+static int value(struct parser *p, int depth, struct value *ret)
+{
+	if (take(p, '{')) {
+		ret->type = VALUE_OBJECT;
+		return items(p, depth, '}', ret);
 	}
-	return -EINVAL;
+	if (take(p, '[')) {
+		ret->type = VALUE_ARRAY;
+		return items(p, depth, ']', ret);
+	}
+	if (peek(p) == '"') {
+		ret->type = VALUE_STRING;
+		return string(p, &ret->text);
+	}
+	ret->truth = take_word(p, "true");
+	if (ret->truth || take_word(p, "false")) {
+		ret->type = VALUE_BOOL;
+		return 0;
+	}
+	if (take_word(p, "null")) {
+		ret->type = VALUE_NULL;
+		return 0;
+	}
+	ret->type = VALUE_NUMBER;
+	return number(p, &ret->number);
 }
 
 static int parse(struct view text, struct value_doc *d)
 {
-	struct fy_parse_cfg cfg = {.flags = FYPCF_QUIET | FYPCF_JSON_FORCE};
-	struct fy_document *fyd;
+	struct parser p = {.c = cur_view(text), .arena = d->arena};
 	int err;
 
 	if (text.n > TEXT_MAX)
 		return -E2BIG;
-	if (text.n && memchr(text.p, 0, text.n))
-		return -EINVAL;
-	fyd = fy_document_build_from_string(&cfg, (const char *)text.p, text.n);
-	if (!fyd)
-		return -EINVAL;
-	err = copy(d->arena, fy_document_root(fyd), &d->root, 0);
-	fy_document_destroy(fyd);
+	space(&p);
+	err = value(&p, 0, &d->root);
+	space(&p);
+	if (!err && p.c.n)
+		err = -EINVAL;
+	w_free(p.stack);
+	buf_free(&p.text);
 	return err;
 }
 
@@ -175,7 +384,7 @@ const struct value *value_get(const struct value *v, const char *key)
 	if (!v || v->type != VALUE_OBJECT)
 		return NULL;
 	for (size_t i = 0; i < v->count; i++)
-		if (strcmp(v->key[i], key) == 0)
+		if (strcmp(v->item[i].key, key) == 0)
 			return &v->item[i];
 	return NULL;
 }
@@ -192,7 +401,7 @@ const struct value *value_at(const struct value *v, size_t i)
 
 const char *value_key(const struct value *v, size_t i)
 {
-	return v && v->type == VALUE_OBJECT && i < v->count ? v->key[i] : NULL;
+	return v && v->type == VALUE_OBJECT && i < v->count ? v->item[i].key : NULL;
 }
 
 const char *value_string(const struct value *v)
@@ -207,5 +416,5 @@ double value_number(const struct value *v, double other)
 
 bool value_bool(const struct value *v)
 {
-	return v && v->type == VALUE_BOOL && strcmp(v->text, "true") == 0;
+	return v && v->type == VALUE_BOOL && v->truth;
 }

@@ -1,5 +1,5 @@
-/* JSON read: a parsed value to walk, strict and bounded. Wraps libfyaml for this room and for the
- * command-line tool. */
+/* JSON read: a parsed value to walk, by RFC 8259, strictly and within bounds. Duplicate keys are
+ * refused (RFC 8259 4: names should be unique), and so are texts with a zero character. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +11,9 @@ struct value; /* belongs to its document */
 
 enum value_type { VALUE_NULL, VALUE_BOOL, VALUE_NUMBER, VALUE_STRING, VALUE_ARRAY, VALUE_OBJECT };
 
-/* Parses one JSON value (at most 16 MB, nesting at most 32 deep). 0, -EINVAL, -E2BIG, -ENOMEM. */
+/* Parses one JSON value (at most 16 MB, arrays and objects at most 32 deep, an object of at most
+ * 4096 members, a number of at most 127 bytes that a double can hold). 0, -EINVAL, -E2BIG, -ENOMEM;
+ * ret is untouched on failure. */
 int value_parse(struct view text, struct value_doc **ret);
 void value_free(struct value_doc *d);
 const struct value *value_root(const struct value_doc *d);
