@@ -82,7 +82,7 @@ static void mistakes_are_told(void **state)
 		 "\"address_family\": \"ip6\", \"port\": 1}]}",
 			"config.json:2:39: ", "used twice"},
 		{"organization: o\n", "config.json:1:1: ", "syntax"},
-		{"", "config.json:1:1: ", "empty root content"},
+		{"", "config.json:1:1: ", "is empty"},
 	};
 
 	(void)state;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "os/control.h"
+#include "weft/table.h"
 #include "weft/tool.h"
 
 int tool_fail(const char *fmt, ...)
@@ -70,6 +71,25 @@ int tool_call(const struct tool *t, const struct ctl_request *q, struct tool_rep
 	return err;
 }
 
+/* The daemon's reason, which may be several lines (those of a configuration). */
+static int fail_with(const char *reason)
+{
+	while (*reason) {
+		size_t n = strcspn(reason, "\n");
+		struct buf line = {0}, clean = {0};
+
+		buf_add(&line, reason, n);
+		buf_add(&line, "", 1);
+		if (!line.failed)
+			table_text(&clean, (const char *)line.p);
+		(void)tool_fail("%.*s", (int)clean.n, clean.p ? (const char *)clean.p : "");
+		buf_free(&line);
+		buf_free(&clean);
+		reason += reason[n] ? n + 1 : n;
+	}
+	return TOOL_FAILED;
+}
+
 int tool_ask(const struct tool *t, const struct ctl_request *q, struct tool_reply *ret)
 {
 	struct buf error = {0};
@@ -89,7 +109,7 @@ int tool_ask(const struct tool *t, const struct ctl_request *q, struct tool_repl
 		code = tool_print(&r.text);
 	}
 	if (refused)
-		code = tool_fail("%s", refused);
+		code = fail_with(refused);
 	if (code != TOOL_DONE)
 		tool_reply_free(&r);
 	else
