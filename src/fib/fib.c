@@ -97,8 +97,8 @@ bool fib_lookup(const struct fib *f, const struct ipaddr *destination, const str
 	i = set_find(set->key, set->node, set->n, &d);
 	for (; i != FIB_NONE; i = set->node[i].parent) {
 		const struct fib_node *node = &f->source.node[set->node[i].first];
-		uint32_t j =
-			set_find(&f->source.key[set->node[i].first], node, set->node[i].count, &s);
+		uint32_t j = set_find(&f->source.key[set->node[i].first], node, set->node[i].count,
+			&s);
 
 		if (j != FIB_NONE) {
 			*ret_value = node[j].first;

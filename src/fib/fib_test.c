@@ -165,7 +165,7 @@ static size_t random_entries(const struct rng *r, struct fib_entry *e, size_t n)
 
 		for (size_t k = 0; k < have; k++)
 			there |= prefix_equal(&e[k].destination, &x.destination) &&
-			         prefix_equal(&e[k].source, &x.source);
+				prefix_equal(&e[k].source, &x.source);
 		if (!there)
 			e[have++] = x;
 	}
