@@ -2,6 +2,7 @@
 
 A scenario takes the fixture `lab` (test/conftest.py) and builds what it needs from here.
 """
+from .beside import Beside
 from .core import Failed, Lab, Namespace, Process, wait_until
 from .link import EmulatedLink
 from .mesh import Mesh
@@ -11,7 +12,7 @@ from .traffic import Iperf, Ping, TcpSession, ping, tcp_serve, tcp_transfer, wai
 from .weft import Ended, Key, Weftd, build_folder, registry, registry_node
 
 __all__ = [
-    "build_folder", "Connection", "EmulatedLink", "Ended", "Failed", "Iperf", "Key", "Lab",
+    "Beside", "build_folder", "Connection", "EmulatedLink", "Ended", "Failed", "Iperf", "Key", "Lab",
     "Mesh", "Namespace", "peer_root", "PeerRoot", "Ping", "ping", "Process", "ranet_dn", "registry",
     "registry_node", "StrongSwan", "tcp_serve", "tcp_transfer", "TcpSession", "wait_ping",
     "wait_until", "Weftd",
