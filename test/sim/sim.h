@@ -1,0 +1,84 @@
+/* Many whole nodes in one process and virtual time: node, IKE, ESP and plane as in the daemon, the
+ * network between them simulated. Everything follows from the seed: a run repeats exactly. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/addr.h"
+#include "base/buf.h"
+#include "base/time.h"
+#include "node/node.h"
+#include "wire/frame.h"
+
+struct sim;
+
+/* The path of one direction between two nodes, as the network has it at the time of a send. */
+struct sim_path {
+	int64_t delay_us, jitter_us;
+	double loss, duplicate;
+	bool cut;
+};
+
+/* Decides on one datagram: false drops it. ike is true for IKE messages; data is without the
+ * marker. */
+typedef bool (
+	*sim_filter)(void *ctx, unsigned int from, unsigned int to, bool ike, struct view data);
+
+struct sim_options {
+	uint64_t seed;
+	unsigned int nodes;
+	struct sim_path path;  /* of every pair at first */
+	const char *more_yaml; /* appended to each configuration, or NULL */
+	bool one_organization;
+};
+
+struct sim *sim_new(const struct sim_options *o);
+void sim_free(struct sim *s);
+
+/* Starts node i (its configuration names every other as peer), or starts it again after a kill. */
+void sim_start(struct sim *s, unsigned int i);
+/* Ends a node without a word. */
+void sim_kill(struct sim *s, unsigned int i);
+/* Ends a node as SIGTERM does. */
+void sim_stop(struct sim *s, unsigned int i);
+/* The node itself; NULL when it does not run. */
+struct node *sim_node(struct sim *s, unsigned int i);
+/* Reloads with a configuration that has more_yaml instead of the former addition. Result of
+ * node_reload(). */
+int sim_reload(struct sim *s, unsigned int i, const char *more_yaml);
+/* Reloads with a registry in which only the nodes with present[i] are. */
+int sim_reload_registry(struct sim *s, unsigned int i, const bool *present, bool force);
+
+void sim_path_set(struct sim *s, unsigned int from, unsigned int to, const struct sim_path *p);
+void sim_filter_set(struct sim *s, sim_filter f, void *ctx);
+
+/* Runs for a time, or until done() says so (then true). */
+void sim_run(struct sim *s, int64_t us);
+bool sim_run_until(struct sim *s, int64_t us, bool (*done)(struct sim *s));
+wtime sim_now(const struct sim *s);
+
+/* Sends an inner packet (a UDP datagram with a number in it) from node a to node b, by IPv4 or
+ * IPv6. */
+void sim_send(struct sim *s, unsigned int from, unsigned int to, enum ip_family family);
+/* What came: packets delivered at node i to its TUN, duplicates among them, and sent ones. */
+uint64_t sim_delivered(const struct sim *s, unsigned int i);
+uint64_t sim_duplicates(const struct sim *s, unsigned int i);
+uint64_t sim_sent(const struct sim *s, unsigned int i);
+
+/* Runs a control command on node i and parses the reply: "links" and so on. The text is valid until
+ * the next call. */
+const char *sim_command(struct sim *s, unsigned int i, const char *command, const char *argument);
+
+/* Links of node i that are up; with exactly one child pair, when exact. */
+unsigned int sim_links_up(struct sim *s, unsigned int i, bool exact);
+/* Every pair of running nodes has one link up with one IKE SA and one child pair, the same ones on
+ * both ends, and each end sends on the pair that the other has. */
+bool sim_mesh_exact(struct sim *s);
+/* All running nodes have a usable link to every other. */
+bool sim_mesh_up(struct sim *s);
+/* The sum of a node's drops by a reason. */
+uint64_t sim_drops(struct sim *s, unsigned int i, const char *reason);
+/* IKE datagrams that node i has sent so far, and all UDP datagrams. */
+uint64_t sim_ike_sent(const struct sim *s, unsigned int i);
+/* A fingerprint of everything that happened: equal for equal seeds. */
+uint64_t sim_fingerprint(const struct sim *s);

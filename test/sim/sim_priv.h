@@ -1,0 +1,65 @@
+/* The simulation's own structures. */
+#pragma once
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/rng.h"
+#include "crypto/crypto.h"
+#include "esp/esp.h"
+#include "plane/plane.h"
+#include "sim.h"
+
+struct sim_event {
+	struct heap_node timer;
+	unsigned int to, from_incarnation;
+	struct endpoint remote;
+	uint8_t tos;
+	uint32_t len;
+	uint8_t data[];
+};
+
+struct sim_report {
+	struct list list;
+	struct plane_up up;
+	uint8_t data[];
+};
+
+struct sim_node {
+	struct node *node;
+	struct plane *plane;
+	void *memory;
+	struct esp_table *table;
+	struct list reports;
+	struct ed25519_key *key;
+	char *public_pem;
+	struct rng_seeded rng;
+	unsigned int incarnation;
+	uint64_t sent, delivered, duplicates, ike_sent, orphan_snapshots;
+	uint8_t *seen; /* a bit for each number of each sender */
+	size_t seen_size;
+};
+
+struct sim {
+	struct sim_options options;
+	unsigned int count;
+	wtime now;
+	struct rng_seeded rng_state;
+	struct rng rng;
+	struct heap events;
+	struct sim_path *path;
+	struct sim_node *node;
+	sim_filter filter;
+	void *filter_ctx;
+	uint64_t fingerprint;
+	bool verbose;
+	struct buf reply;
+};
+
+void sim_must(bool ok, const char *what);
+struct ipaddr sim_underlay(unsigned int i);
+void sim_settle(struct sim *s, unsigned int i);
+void sim_plane_start(struct sim *s, unsigned int i);
+/* An inner packet of about 100 bytes: UDP, port 9, from, to and number in it. Returns its length.
+ */
+uint32_t sim_inner_packet(uint8_t *out, unsigned int from, unsigned int to, enum ip_family family,
+	uint64_t number);
+void sim_inner_arrived(struct sim_node *n, const uint8_t *frame, uint32_t len);
