@@ -37,6 +37,7 @@ deb:
 ifneq ($(wildcard test/demo/run),)
 .PHONY: demo
 demo: build
+	@tools/deps --demo
 	test/demo/run
 endif
 ifneq ($(wildcard bench/run),)
