@@ -131,7 +131,7 @@ static void wire_send(struct bed *bed, unsigned int from, const struct ike_datag
 		wire_add(bed, p, bed->delay_us);
 		break;
 	case BED_SLOW:
-		wire_add(bed, p, bed->delay_us + 300 * W_MS);
+		wire_add(bed, p, bed->delay_us + 1300 * W_MS);
 		break;
 	case BED_PASS:
 		wire_add(bed, p, bed->delay_us);
@@ -262,7 +262,10 @@ static void bed_data(struct bed *bed)
 		if (!bed->node[i].outbound)
 			continue;
 		bed->sent_data++;
-		bed->lost_data += !bed_can_send(bed, i);
+		if (bed_can_send(bed, i))
+			ike_conn_heard(bed->node[1 - i].ike, BED_CONN, bed->now);
+		else
+			bed->lost_data++;
 	}
 	bed->data_at = wtime_add(bed->now, bed->data_us);
 }

@@ -202,6 +202,15 @@ void ike_child_outbound_later(struct ike_child *child, wtime at)
 	ike_conn_wake(conn, at);
 }
 
+void ike_child_confirmed(struct ike_sa *sa, wtime now)
+{
+	struct ike_child *next = sa->conn ? ike_child_find(sa->conn, sa->conn->outbound_next)
+					  : NULL;
+
+	if (next && next->sa == sa && child_rank(next) >= 2)
+		ike_child_outbound(next, now);
+}
+
 void ike_child_pick_outbound(struct ike_conn *conn, wtime now)
 {
 	struct ike_child *next = ike_child_find(conn, conn->outbound_next);

@@ -65,8 +65,29 @@ void ike_delete_response(struct ike_sa *sa, struct ike_task *t, const struct ike
 }
 
 /* ---- Responder ---- */
+/* RFC 7296 2.8.2: the peer deletes the IKE SA that its own rekey made, for it has lost a collision
+ * that we cannot see yet, as the answer to our rekey is on its way. The old SA goes on until then.
+ */
+static void go_back(struct ike_sa *sa, wtime now)
+{
+	list_for_each (it, &sa->conn->sas) {
+		struct ike_sa *old = container_of(it, struct ike_sa, node);
+
+		if (old->state != IKE_SA_REKEYED || old->successor != ike_sa_own_spi(sa) ||
+			!old->active || old->active->type != IKE_TASK_IKE_REKEY)
+			continue;
+		old->state = IKE_SA_UP;
+		old->cleanup_at = WTIME_NEVER;
+		old->successor = 0;
+		ike_sa_lifetime(old, now);
+		ike_sa_take_over(sa, old);
+		return;
+	}
+}
+
 static void after_delete(struct ike_sa *sa, wtime now)
 {
+	go_back(sa, now);
 	ike_conn_sa_lost(sa, "peer closed the connection", now);
 }
 

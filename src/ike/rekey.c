@@ -3,7 +3,8 @@
  * 9370 2.2.4.
  *
  * Nothing is lost when the sending side moves: the initiator of a rekey sends on the new child as
- * soon as the answer is there; the responder when the old one is deleted, or a little later. */
+ * soon as the answer is there; the responder when the next request (the DELETE of the old child, as
+ * a rule) shows that the answer has arrived, or much later. */
 #include "ike/sa_priv.h"
 
 #include <errno.h>
@@ -247,8 +248,7 @@ static void move_queue(struct ike_sa *from, struct ike_sa *to)
 	}
 }
 
-/* Everything of `from` is `to`'s from now on. */
-static void take_over(struct ike_sa *from, struct ike_sa *to)
+void ike_sa_take_over(struct ike_sa *from, struct ike_sa *to)
 {
 	struct ike_conn *conn = from->conn;
 
@@ -269,12 +269,12 @@ static void ike_rekeyed_by_us(struct ike_sa *sa, struct ike_sa *fresh, bool lost
 		return;
 	}
 	if (peers && peers->conn == sa->conn) { /* RFC 7296 2.8.2: ours inherits the children */
-		take_over(peers, fresh);
+		ike_sa_take_over(peers, fresh);
 		peers->loser = true;
 		peers->cleanup_at = wtime_add(now, IKE_TIME_REPLACED);
 		ike_sa_wake(peers, peers->cleanup_at);
 	}
-	take_over(sa, fresh);
+	ike_sa_take_over(sa, fresh);
 	ike_sa_delete(sa, now);
 	ike_sa_run(fresh, now);
 }
@@ -282,7 +282,7 @@ static void ike_rekeyed_by_us(struct ike_sa *sa, struct ike_sa *fresh, bool lost
 static void ike_rekeyed_by_peer(struct ike_sa *sa, struct ike_sa *fresh, wtime now)
 {
 	sa->successor = ike_sa_own_spi(fresh);
-	take_over(sa, fresh);
+	ike_sa_take_over(sa, fresh);
 	sa->state = IKE_SA_REKEYED;
 	sa->rekey_at = sa->expire_at = WTIME_NEVER;
 	sa->cleanup_at = wtime_add(now, IKE_TIME_REPLACED);

@@ -10,6 +10,8 @@ enum { BACKOFF_NUM = 18, BACKOFF_DEN = 10, JITTER_DIV = 10 }; /* times 1.8, give
 
 #define SOON (10 * W_MS) /* what could not be done when due is tried again */
 
+#define CONFIRM_PAUSE (100 * W_MS)
+
 static const struct ike_task_ops task_ops[IKE_TASK_COUNT] = {
 	[IKE_TASK_INIT] = {IKE_SA_INIT, ike_init_build, ike_init_response},
 	[IKE_TASK_INTERMEDIATE] = {IKE_INTERMEDIATE, ike_intermediate_build,
@@ -509,6 +511,7 @@ static void count_open(struct ike_sa *sa, enum ike_open_result r)
 static void sa_touch(struct ike_sa *sa, const struct ike_datagram *d, wtime now)
 {
 	sa->heard = now;
+	sa->confirmed = sa->confirmed || sa->state == IKE_SA_UP;
 	if (d->local.ip.family != IP_NONE)
 		sa->local = d->local;
 	if (endpoint_equal(&sa->remote, &d->remote))
@@ -609,6 +612,7 @@ static void input_request_opened(struct ike_sa *sa, const struct ike_opened *o,
 		return;
 	}
 	sa_touch(sa, d, now);
+	ike_child_confirmed(sa, now);
 	h = sa_header(sa, m.h.exchange, sa->next_in++, true);
 	ike_sealed_free(&sa->reply);
 	sa->after = NULL;
@@ -693,6 +697,21 @@ void ike_sa_input(struct ike_sa *sa, const struct ike_msg *m, const struct ike_d
 }
 
 /* ---- Due ---- */
+/* The loser of a crossing start stays until the peer is known to have the winner, so that it is not
+ * left without any: our answer to its IKE_AUTH may be lost. */
+static bool loser_must_wait(struct ike_sa *sa, wtime now)
+{
+	struct ike_sa *winner = sa->conn->sa;
+
+	if (!sa->loser || !winner || winner == sa || winner->confirmed || winner->initiator ||
+		wtime_due(wtime_add(winner->established, IKE_TIME_PEER_DELETE), now))
+		return false;
+	ike_sa_queue(winner, IKE_TASK_DPD, 0);
+	ike_sa_run(winner, now);
+	sa->cleanup_at = wtime_add(now, CONFIRM_PAUSE);
+	return true;
+}
+
 static void sa_tick_up(struct ike_sa *sa, wtime now)
 {
 	if (wtime_due(sa->rekey_at, now)) {
@@ -701,8 +720,8 @@ static void sa_tick_up(struct ike_sa *sa, wtime now)
 			ike_sa_queue(sa, IKE_TASK_IKE_REKEY, 0);
 	}
 	if (wtime_due(sa->cleanup_at, now)) {
-		sa->cleanup_at = WTIME_NEVER;
-		ike_sa_delete(sa, now);
+		if (!loser_must_wait(sa, now))
+			ike_sa_delete(sa, now);
 	} else if (wtime_due(ike_dpd_due(sa), now) && !sa->active && list_empty(&sa->queue)) {
 		ike_sa_queue(sa, IKE_TASK_DPD, 0);
 	}

@@ -23,11 +23,12 @@
 #define IKE_TIME_BACKOFF_MAX (60 * W_SEC)
 #define IKE_TIME_HALF_OPEN   (30 * W_SEC)  /* a responder waits for IKE_AUTH */
 #define IKE_TIME_FOLLOWUP    (20 * W_SEC)  /* RFC 9370 2.2.4: 5 to 20 s */
-#define IKE_TIME_OUTBOUND    (2 * W_SEC)   /* a responder sends on a new child at the latest */
+#define IKE_TIME_OUTBOUND    (10 * W_SEC)  /* a responder sends on a new child at the latest */
 #define IKE_TIME_LINGER      (5 * W_SEC)   /* a deleted child still receives */
 #define IKE_TIME_CROSSING    (1500 * W_MS) /* the losing SA of crossing starts lives on */
-#define IKE_TIME_PEER_DELETE (20 * W_SEC)  /* the peer has so long to delete what is its to delete \
-	                                    */
+#define IKE_TIME_PEER_DELETE                                                                       \
+	(20 * W_SEC) /* the peer has so long to delete what is its to delete                       \
+	              */
 #define IKE_TIME_REPLACED      (30 * W_SEC)
 #define IKE_TIME_STABLE        (10 * W_SEC) /* an SA that lived so long ends the back-off */
 #define IKE_TIME_COOKIE_SECRET (60 * W_SEC)
@@ -220,7 +221,8 @@ struct ike_sa {
 	/* The initial exchange it stems from, through rekeys: for crossing starts */
 	bool origin_ours;
 	wtime origin_started, origin_established;
-	bool loser; /* of a crossing start, or replaced by a newer one */
+	bool confirmed; /* the peer knows that it is up */
+	bool loser;     /* of a crossing start, or replaced by a newer one */
 	/* Rekey of this SA by the peer: for collisions */
 	bool has_peer_low;
 	struct ike_nonce peer_low;
@@ -457,6 +459,9 @@ void ike_child_remove(struct ike_child *child);
 void ike_child_delete(struct ike_child *child, wtime now);
 void ike_child_outbound(struct ike_child *child, wtime now);
 void ike_child_outbound_later(struct ike_child *child, wtime at);
+/* A new request came on an SA: with windows of 1 its sender has our last answer, and so the child
+ * that this made; it is sent on now. */
+void ike_child_confirmed(struct ike_sa *sa, wtime now);
 /* Chooses an outbound child when there is none. */
 void ike_child_pick_outbound(struct ike_conn *conn, wtime now);
 void ike_child_tick(struct ike_conn *conn, wtime now);
@@ -506,6 +511,8 @@ void ike_followup_response(struct ike_sa *sa, struct ike_task *t, const struct i
 void ike_followup_request(struct ike_sa *sa, const struct ike_rx *rx, struct ike_build *reply);
 
 /* ---- rekey.c: what a finished negotiation does ---- */
+/* Everything of `from` (children, queued tasks, being in use) is `to`'s from now on. */
+void ike_sa_take_over(struct ike_sa *from, struct ike_sa *to);
 /* All exchanges of a negotiation are done. */
 int ike_neg_complete(struct ike_sa *sa, struct ike_neg *neg, wtime now);
 /* Initiator, when all four nonces are known: true when ours is the one to give up (RFC 7296 2.8).

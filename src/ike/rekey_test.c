@@ -1,0 +1,316 @@
+/* Two engines: rekeys of children and IKE SAs, with every message lost, doubled and late, and their
+ * collisions with each of the four nonces the lowest. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "ike/bed_test.h"
+#include "ike/sa_priv.h"
+
+enum { NONCES = 4 };
+
+static void bed_open_up(struct bed *bed, const struct bed_options *options)
+{
+	struct bed_options o = *options;
+
+	o.passive[0] = o.passive[1] = true;
+	bed_open(bed, &o);
+	ike_conn_up(bed->node[o.seed % 2].ike, BED_CONN, bed->now);
+	assert_true(bed_run_until_up(bed, 3 * W_SEC));
+	bed_run(bed, 3 * W_SEC);
+	assert_true(bed_is_tidy(bed));
+	for (unsigned int i = 0; i < 2; i++)
+		bed_conn(bed, i)->c.initiate = true;
+}
+
+static int rekey(struct bed *bed, unsigned int which, bool ike_sa)
+{
+	int err = ike_sa ? ike_conn_rekey_ike(bed->node[which].ike, BED_CONN, bed->now)
+			 : ike_conn_rekey_child(bed->node[which].ike, BED_CONN, bed->now);
+
+	bed_collect(bed);
+	return err;
+}
+
+/* Everything is as one wants it after a rekey: one SA, one child, other ones than before, no loss.
+ */
+static void check_after(struct bed *bed, const struct ike_conn_status *before, bool ike_sa)
+{
+	struct ike_conn_status s;
+
+	assert_true(bed_is_tidy(bed));
+	assert_int_equal(bed->lost_data, 0);
+	assert_int_equal(bed->node[0].downs + bed->node[1].downs, 0);
+	s = bed_status(bed, 0);
+	if (ike_sa) {
+		assert_true(s.sa.spi_i != before->sa.spi_i && s.sa.spi_i != before->sa.spi_r);
+		assert_int_equal(s.children[0].spi_in, before->children[0].spi_in);
+	} else {
+		assert_int_not_equal(s.children[0].spi_in, before->children[0].spi_in);
+		assert_true(s.sa.spi_i == before->sa.spi_i);
+	}
+}
+
+/* Cases 11 and 90: rekeys in a row, by both ends; what comes next uses the new SA. */
+static void in_a_row(void **state)
+{
+	static const enum ike_pq pq[] = {IKE_PQ_PREFER, IKE_PQ_OFF};
+
+	(void)state;
+	for (unsigned int i = 0; i < 2 * 2; i++) {
+		struct bed_options o = {.seed = 20 + i, .pq = {pq[i / 2], pq[i / 2]}};
+		struct bed bed;
+
+		bed_open_up(&bed, &o);
+		bed.data_us = 5 * W_MS;
+		for (unsigned int k = 0; k < 6; k++) {
+			struct ike_conn_status before = bed_status(&bed, 0);
+			bool ike_sa = k % 3 != 2;
+
+			assert_int_equal(rekey(&bed, (i + k) % 2, ike_sa), 0);
+			assert_int_equal(rekey(&bed, (i + k) % 2, ike_sa), -EBUSY);
+			bed_run(&bed, 12 * W_SEC);
+			check_after(&bed, &before, ike_sa);
+			assert_int_equal(bed_status(&bed, 0).sa.kex[1] == KEX_MLKEM768, i < 2);
+			assert_int_equal(ike_conn_probe(bed.node[k / 2 % 2].ike, BED_CONN, bed.now),
+				0);
+			bed_run(&bed, W_SEC);
+			assert_int_equal(bed.node[0].downs + bed.node[1].downs, 0);
+		}
+		bed_close(&bed);
+	}
+}
+
+static enum bed_action one_kind(struct bed *bed, const struct bed_packet *p)
+{
+	if (!bed_is(p, (enum ike_exchange)(bed->arg & 0xff), bed->arg >> 8 & 1) ||
+		bed->hits >= bed->arg >> 12)
+		return BED_PASS;
+	bed->hits++;
+	return (enum bed_action)(bed->arg >> 9 & 3);
+}
+
+static void bad_wire(void **state)
+{
+	static const enum ike_exchange kind[] = {IKE_CREATE_CHILD_SA, IKE_FOLLOWUP_KE,
+		IKE_INFORMATIONAL};
+	static const enum bed_action action[] = {BED_DROP, BED_TWICE, BED_SLOW};
+
+	(void)state;
+	for (unsigned int i = 0; i < 3 * 2 * 3 * 2 * 2; i++) {
+		struct bed_options o = {.seed = 100 + i};
+		struct ike_conn_status before;
+		bool ike_sa = i / 18 % 2;
+		struct bed bed;
+
+		bed_open_up(&bed, &o);
+		before = bed_status(&bed, 0);
+		bed.data_us = 10 * W_MS;
+		bed.filter = one_kind;
+		bed.arg = (int)(kind[i % 3] | i / 3 % 2 << 8 |
+			(unsigned int)action[i / 6 % 3] << 9 | (i / 36 ? 3 : 1) << 12);
+		assert_int_equal(rekey(&bed, i / 2 % 2, ike_sa), 0);
+		bed_run(&bed, 20 * W_SEC);
+		assert_true(bed.hits > 0);
+		bed.lost_data = 0; /* a lost DELETE leaves the responder on the old one: fine */
+		bed_run(&bed, 10 * W_SEC);
+		check_after(&bed, &before, ike_sa);
+		bed_close(&bed);
+	}
+}
+
+/* Both ends rekey at once; of the four nonces (a's request, b's request, and their answers) each
+ * is the lowest once. */
+static void collide(unsigned int lowest, bool ike_sa, enum ike_pq pq, int64_t apart_us)
+{
+	struct bed_options o = {.seed = 400 + lowest, .pq = {pq, pq}};
+	struct ike_conn_status before, after;
+	struct bed bed;
+
+	bed_open_up(&bed, &o);
+	before = bed_status(&bed, 0);
+	bed.data_us = W_MS;
+	bed.node[0].first_byte = lowest == 0 ? 0x00 : 0x80;
+	assert_int_equal(rekey(&bed, 0, ike_sa), 0);
+	bed.node[0].first_byte = lowest == 2 ? 0x00 : 0x90; /* a answers b's request */
+	bed_run(&bed, apart_us);
+	bed.node[1].first_byte = lowest == 1 ? 0x00 : 0xa0;
+	assert_int_equal(rekey(&bed, 1, ike_sa), 0);
+	bed.node[1].first_byte = lowest == 3 ? 0x00 : 0xb0; /* b answers a's request */
+	bed_run(&bed, 25 * W_MS);
+	bed.node[0].first_byte = bed.node[1].first_byte = -1;
+	bed_run(&bed, 12 * W_SEC);
+	check_after(&bed, &before, ike_sa);
+	after = bed_status(&bed, 0);
+	/* The lowest nonce was a's exchange's (0, 3): b's has won. */
+	if (ike_sa)
+		assert_int_equal(after.sa.initiator, lowest == 1 || lowest == 2);
+	bed_close(&bed);
+}
+
+static void collisions(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < NONCES; i++)
+		for (unsigned int k = 0; k < 2 * 2 * 2; k++)
+			collide(i, k & 1, k & 2 ? IKE_PQ_OFF : IKE_PQ_PREFER, k & 4 ? 5 * W_MS : 0);
+}
+
+/* Collisions on a bad wire: whatever is lost, doubled or late, the ends agree again. */
+static void collisions_bad_wire(void **state)
+{
+	static const enum ike_exchange kind[] = {IKE_CREATE_CHILD_SA, IKE_FOLLOWUP_KE,
+		IKE_INFORMATIONAL};
+	static const enum bed_action action[] = {BED_DROP, BED_TWICE, BED_SLOW};
+
+	(void)state;
+	for (unsigned int i = 0; i < 3 * 2 * 3 * 2 * 2 * 4; i++) {
+		struct bed_options o = {.seed = 600 + i};
+		bool ike_sa = i / 18 % 2;
+		struct bed bed;
+
+		if (i / 36 % 2)
+			o.pq[0] = o.pq[1] = IKE_PQ_OFF;
+		bed_open_up(&bed, &o);
+		bed.data_us = 20 * W_MS;
+		bed.filter = one_kind;
+		bed.arg = (int)(kind[i % 3] | i / 3 % 2 << 8 |
+			(unsigned int)action[i / 6 % 3] << 9 | (1 + i / 72) << 12);
+		assert_int_equal(rekey(&bed, 0, ike_sa), 0);
+		assert_int_equal(rekey(&bed, 1, ike_sa), 0);
+		bed_run(&bed, 90 * W_SEC);
+		assert_true(bed_is_tidy(&bed));
+		assert_int_equal(bed.node[0].downs + bed.node[1].downs, 0);
+		bed_close(&bed);
+	}
+}
+
+/* Case 62 and 2.25: an IKE rekey at one end crosses a child's exchange at the other. */
+static void ike_crosses_child(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 60; seed++) {
+		struct bed_options o = {.seed = 2000 + seed};
+		struct ike_conn_status before;
+		struct bed bed;
+
+		bed_open_up(&bed, &o);
+		before = bed_status(&bed, 0);
+		bed.data_us = 10 * W_MS;
+		assert_int_equal(rekey(&bed, 0, true), 0);
+		bed_run(&bed, (int64_t)(seed % 30) * 2 * W_MS);
+		(void)rekey(&bed, 1, false);
+		bed_run(&bed, 30 * W_SEC);
+		assert_true(bed_is_tidy(&bed));
+		assert_int_equal(bed.lost_data, 0);
+		assert_int_equal(bed.node[0].downs + bed.node[1].downs, 0);
+		assert_true(bed_status(&bed, 0).sa.spi_i != before.sa.spi_i);
+		assert_int_not_equal(bed_status(&bed, 0).children[0].spi_in,
+			before.children[0].spi_in);
+		bed_close(&bed);
+	}
+}
+
+static enum bed_action first_create_of_a(struct bed *bed, const struct bed_packet *p)
+{
+	if (bed->arg || p->to != 1 || !bed_is(p, IKE_CREATE_CHILD_SA, false))
+		return BED_PASS;
+	bed->arg = 1;
+	return BED_DROP;
+}
+
+/* Case 3: 500 rekeys by both ends at once, each with a's first CREATE_CHILD_SA lost. */
+static void lost_collisions(void **state)
+{
+	struct bed_options o = {.seed = 33, .dpd_us = 3600 * W_SEC};
+	struct bed bed;
+
+	(void)state;
+	bed_open_up(&bed, &o);
+	bed.data_us = 10 * W_MS;
+	bed.filter = first_create_of_a;
+	for (unsigned int i = 0; i < 500; i++) {
+		bed.arg = 0;
+		assert_int_equal(rekey(&bed, 0, false), 0);
+		assert_int_equal(rekey(&bed, 1, false), 0);
+		bed_run(&bed, 12 * W_SEC);
+		assert_int_equal(bed.arg, 1);
+		assert_true(bed_is_tidy(&bed));
+		assert_int_equal(bed.lost_data, 0);
+	}
+	assert_int_equal(bed.node[0].downs + bed.node[1].downs, 0);
+	bed_close(&bed);
+}
+
+/* A day of it, with short lifetimes and a lossy wire: never down, never more than is due. */
+static enum bed_action some_loss(struct bed *bed, const struct bed_packet *p)
+{
+	uint64_t x;
+
+	(void)p;
+	rng_below(&bed->node[0].base, 100, &x);
+	return x < 10 ? BED_DROP : x < 15 ? BED_TWICE : x < 20 ? BED_SLOW : BED_PASS;
+}
+
+static void long_run(void **state)
+{
+	struct bed_options o = {.seed = 77,
+		.ike_lifetime_us = 100 * W_SEC,
+		.child_lifetime_us = 40 * W_SEC};
+	struct bed bed;
+
+	(void)state;
+	bed_open_up(&bed, &o);
+	bed.data_us = 100 * W_MS;
+	bed.filter = some_loss;
+	for (unsigned int i = 0; i < 100; i++) {
+		bed_run(&bed, 36 * W_SEC);
+		assert_true(bed_status(&bed, 0).sa_count <= 4);
+		assert_true(bed_status(&bed, 0).child_count <= 4);
+	}
+	bed.filter = NULL;
+	assert_int_equal(bed.node[0].downs + bed.node[1].downs, 0);
+	assert_true(bed.lost_data * 1000 < bed.sent_data);
+	bed_close(&bed);
+}
+
+/* Hard ends: nobody can rekey, so the child is made anew. */
+static void soft_limit(void **state)
+{
+	struct bed_options o = {.seed = 78};
+	struct ike_conn_status before;
+	struct bed bed;
+
+	(void)state;
+	bed_open_up(&bed, &o);
+	before = bed_status(&bed, 0);
+	bed.data_us = W_MS;
+	ike_child_soft_limit(bed.node[0].ike, before.children[0].child, bed.now);
+	ike_child_soft_limit(bed.node[0].ike, before.children[0].child, bed.now);
+	bed_run(&bed, 10 * W_SEC);
+	check_after(&bed, &before, false);
+	ike_child_soft_limit(bed.node[0].ike, before.children[0].child,
+		bed.now); /* gone: nothing */
+	bed_run(&bed, 10 * W_SEC);
+	check_after(&bed, &before, false);
+	bed_close(&bed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(in_a_row),
+		cmocka_unit_test(bad_wire),
+		cmocka_unit_test(collisions),
+		cmocka_unit_test(collisions_bad_wire),
+		cmocka_unit_test(ike_crosses_child),
+		cmocka_unit_test(lost_collisions),
+		cmocka_unit_test(long_run),
+		cmocka_unit_test(soft_limit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
