@@ -36,7 +36,7 @@ static bool down_write(struct engine *e, const void *bytes, size_t n)
 	return true;
 }
 
-static void down_retry(struct engine *e)
+void engine_down_retry(struct engine *e)
 {
 	list_for_each_safe (it, &e->pending) {
 		struct engine_pending *q = container_of(it, struct engine_pending, list);
@@ -60,7 +60,7 @@ int engine_down(struct engine *e, const struct engine_down *m)
 	if (data)
 		memcpy(q->bytes + sizeof(*m), m->plane.data.p, data);
 	list_add_tail(&e->pending, &q->list);
-	down_retry(e);
+	engine_down_retry(e);
 	return 0;
 }
 
@@ -173,7 +173,7 @@ void engine_turn(struct engine *e)
 	wtime now, deadline;
 	bool drained;
 
-	down_retry(e);
+	engine_down_retry(e);
 	drained = up_drain(e);
 	now = os_now();
 	if (e->addresses_changed && !e->stopping) {

@@ -22,6 +22,9 @@ enum {
 	ENGINE_DATAGRAM = 65536,
 };
 
+/* As PLANE_DOWN_MERGE has them. */
+enum engine_merge { ENGINE_MERGE_TCP = 1, ENGINE_MERGE_UDP = 2 };
+
 /* The sockets that the plane thread sees: an immutable list, swapped by a message, freed when it
  * came back. */
 struct engine_sockets {
@@ -124,6 +127,11 @@ void engine_plane_done(struct engine_plane *t);
 void *engine_plane_thread(void *plane);
 /* Sends what the plane has for the sockets and the TUN. */
 void engine_plane_send(struct engine_plane *t);
+/* Writes frames to the TUN; merged ones that it does not take are cut again. The kinds that it
+ * refused, as bits of enum engine_merge. */
+unsigned int engine_plane_write(struct engine_plane *t, const struct tun_tx *f, size_t n);
+/* Merges those kinds no more; a line for the log, once. Between rounds only. */
+void engine_plane_merge_off(struct engine_plane *t, unsigned int kinds);
 /* Report to the control thread (the plane's own reports come by the callback). False: no room. */
 bool engine_plane_report(struct engine_plane *t, struct ring *ring, const struct engine_up *up);
 /* Wakes it from the control side, when it sleeps. */
@@ -134,6 +142,8 @@ void engine_plane_wake(struct engine_plane *t);
 void engine_turn(struct engine *e);
 /* Hands a message to the plane thread, now or as soon as there is room. 0 or -ENOMEM. */
 int engine_down(struct engine *e, const struct engine_down *m);
+/* Hands over what waited for room. */
+void engine_down_retry(struct engine *e);
 /* Makes the open sockets those that the node wants. While starting, a failure is fatal. */
 void engine_sockets_update(struct engine *e);
 /* The list came back: what it has beyond the present one can be closed. */

@@ -7,8 +7,6 @@
 #include "os/clock.h"
 #include "wire/gso.h"
 
-enum { MERGE_TCP = 1, MERGE_UDP = 2 };
-
 static void send_log(struct engine_plane *t, enum os_level level, const char *text)
 {
 	struct engine_up up = {.type = ENGINE_UP_LOG, .level = level};
@@ -63,24 +61,6 @@ static void tun_refused(struct engine_plane *t, int r, uint64_t packets)
 	plane_count_drop(t->plane, r == -EAGAIN ? DROP_TUN_BACKPRESSURE : DROP_TUN_ERROR, packets);
 }
 
-/* No merged frames of that kind any more. */
-static void merge_off(struct engine_plane *t, bool tcp)
-{
-	struct plane_down m = {.type = PLANE_DOWN_MERGE};
-
-	if (tcp)
-		t->config.merge_tcp = false;
-	else
-		t->config.merge_udp = false;
-	m.flags = (t->config.merge_tcp ? MERGE_TCP : 0U) | (t->config.merge_udp ? MERGE_UDP : 0U);
-	plane_down(t->plane, &m, os_now());
-	send_log(t, OS_WARNING,
-		tcp ? "TUN: the kernel refuses merged TCP packets; they are written one by one "
-		      "from now on"
-		    : "TUN: the kernel refuses merged UDP packets; they are written one by one "
-		      "from now on");
-}
-
 /* The pieces of a frame in one place. */
 static bool frame_gather(const struct tun_tx *f, uint8_t *whole, struct tun_rx *ret)
 {
@@ -113,10 +93,9 @@ static void send_cut(struct engine_plane *t, const struct tun_tx *f)
 	}
 }
 
-static void send_tun(struct engine_plane *t, bool *ret_tcp_refused, bool *ret_udp_refused)
+unsigned int engine_plane_write(struct engine_plane *t, const struct tun_tx *f, size_t n)
 {
-	size_t n;
-	const struct tun_tx *f = plane_tun_out(t->plane, &n);
+	unsigned int refused = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		int r = t->tun_gone ? -EBADFD : t->net->tun_write(t->tun, &f[i]);
@@ -129,19 +108,40 @@ static void send_tun(struct engine_plane *t, bool *ret_tcp_refused, bool *ret_ud
 			continue;
 		}
 		send_cut(t, &f[i]);
-		*(tcp ? ret_tcp_refused : ret_udp_refused) = true;
+		refused |= tcp ? ENGINE_MERGE_TCP : ENGINE_MERGE_UDP;
 	}
+	return refused;
+}
+
+void engine_plane_merge_off(struct engine_plane *t, unsigned int kinds)
+{
+	struct plane_down m = {.type = PLANE_DOWN_MERGE};
+
+	if (kinds & ENGINE_MERGE_TCP && t->config.merge_tcp)
+		send_log(t, OS_WARNING,
+			"TUN: the kernel refuses merged TCP packets; they are "
+			"written one by one from now on");
+	if (kinds & ENGINE_MERGE_UDP && t->config.merge_udp)
+		send_log(t, OS_WARNING,
+			"TUN: the kernel refuses merged UDP packets; they are "
+			"written one by one from now on");
+	t->config.merge_tcp &= !(kinds & ENGINE_MERGE_TCP);
+	t->config.merge_udp &= !(kinds & ENGINE_MERGE_UDP);
+	m.flags = (t->config.merge_tcp ? ENGINE_MERGE_TCP : 0U) |
+		(t->config.merge_udp ? ENGINE_MERGE_UDP : 0U);
+	plane_down(t->plane, &m, os_now());
 }
 
 void engine_plane_send(struct engine_plane *t)
 {
-	bool tcp = false, udp = false;
+	const struct tun_tx *frames;
+	unsigned int refused;
+	size_t n;
 
 	send_udp(t);
-	send_tun(t, &tcp, &udp);
+	frames = plane_tun_out(t->plane, &n);
+	refused = engine_plane_write(t, frames, n);
 	plane_round_done(t->plane);
-	if (tcp && t->config.merge_tcp)
-		merge_off(t, true);
-	if (udp && t->config.merge_udp)
-		merge_off(t, false);
+	if (refused)
+		engine_plane_merge_off(t, refused);
 }
