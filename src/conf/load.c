@@ -147,6 +147,26 @@ static void check_together(struct load *s)
 	}
 }
 
+/* What is read and does nothing yet must not look as if it did. */
+static void check_effect(struct load *s)
+{
+	const struct config *c = s->l->config;
+	bool updown = false;
+
+	for (size_t i = 0; i < c->endpoint_count; i++)
+		updown |= c->endpoint[i].updown != NULL;
+	if (updown)
+		complain(s->warnings, c->file, NULL,
+			"updown is not run by this version; the interface %s needs no script",
+			c->tun.name);
+	if (c->underlay.exclude_interface_count)
+		complain(s->warnings, c->file, NULL,
+			"underlay.exclude_interfaces has no effect in this version");
+	if (c->underlay.vrf)
+		complain(s->warnings, c->file, NULL,
+			"underlay.vrf has no effect in this version; use an endpoint's interface");
+}
+
 int conf_load(const struct conf_files *files, const struct conf_source *source,
 	struct conf_loaded *ret, struct conf_errors *errors, struct conf_errors *warnings)
 {
@@ -159,8 +179,10 @@ int conf_load(const struct conf_files *files, const struct conf_source *source,
 
 		err = key < 0 ? key : registry;
 	}
-	if (!err)
+	if (!err) {
 		check_together(&s);
+		check_effect(&s);
+	}
 	if (!err && (errors->text.failed || warnings->text.failed))
 		err = -ENOMEM;
 	if (err < 0) {

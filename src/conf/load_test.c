@@ -45,6 +45,10 @@ static const struct stand stands[] = {
 		"registry.json: ", "another public key for this node"},
 	{CONFIG "static_routes: [{prefix: 10.0.0.0/8, node: tyo1}]\n", PRIVATE,
 		REGISTRY(PUBLIC, "sin1"), 0, NULL, "weft.yaml: ", "the node \"tyo1\""},
+	{CONFIG "underlay: {vrf: blue}\n", PRIVATE, REGISTRY(PUBLIC, "sin1"), 0, NULL,
+		"weft.yaml: ", "underlay.vrf has no effect"},
+	{CONFIG "underlay: {exclude_interfaces: [docker0]}\n", PRIVATE, REGISTRY(PUBLIC, "sin1"), 0,
+		NULL, "weft.yaml: ", "exclude_interfaces has no effect"},
 };
 
 static const struct stand *now; /* read by the function that stands in for a file system */

@@ -71,6 +71,16 @@ static int read_member(const char *key, const struct value *v, struct ctl_reques
 	return 0;
 }
 
+static bool is_level(const char *s)
+{
+	static const char *const levels[] = {"error", "warning", "info", "debug"};
+
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+		if (strcmp(levels[i], s) == 0)
+			return true;
+	return false;
+}
+
 static int read_request(const struct value *root, struct ctl_request *ret, struct buf *error)
 {
 	struct ctl_request r = {.command = CTL_COMMAND_COUNT};
@@ -95,6 +105,11 @@ static int read_request(const struct value *root, struct ctl_request *ret, struc
 	}
 	if (!commands[r.command].may_argument && r.argument[0]) {
 		buf_printf(error, "%s takes no argument", commands[r.command].name);
+		return -EINVAL;
+	}
+	if (r.command == CTL_LOG && !is_level(r.argument)) {
+		buf_printf(error, "\"%.40s\" is no log level; it is error, warning, info or debug",
+			r.argument);
 		return -EINVAL;
 	}
 	if (r.command != CTL_RELOAD && (r.dry_run || r.force)) {

@@ -79,6 +79,7 @@ static void bad_requests(void **state)
 		{"{\"command\":\"rekey\",\"argument\":null}", "must be a text"},
 		{"{\"command\":\"reload\",\"dry_run\":1}", "\"dry_run\""},
 		{"{\"command\":\"reload\",\"force\":\"true\"}", "\"force\""},
+		{"{\"command\":\"log\",\"argument\":\"loud\"}", "no log level"},
 		{"{\"command\":\"status\",\"force\":true}", "takes no"},
 		{"{\"command\":\"drops\",\"dry_run\":true}", "takes no"},
 	};
@@ -130,6 +131,8 @@ static void what_is_written_reads_back(void **state)
 		if (c == CTL_UP || c == CTL_DOWN || c == CTL_REKEY || c == CTL_LOG ||
 			c == CTL_ROUTES)
 			strcpy(q.argument, "a \"b\"\\\n/\xc3\xbc");
+		if (c == CTL_LOG)
+			strcpy(q.argument, "warning");
 		ctl_request_write(&q, &text);
 		assert_false(text.failed);
 		assert_ptr_equal(memchr(text.p, '\n', text.n), text.p + text.n - 1);

@@ -6,17 +6,10 @@
 #include "os/file.h"
 #include "weft/tool.h"
 
-static void print_lines(const struct conf_errors *e, const char *before)
+static void print_lines(const struct conf_errors *e)
 {
-	struct cur c = cur_view(buf_view(&e->text));
-
-	while (c.n) {
-		const uint8_t *end = memchr(c.p, '\n', c.n);
-		size_t n = end ? (size_t)(end - c.p) : c.n;
-
-		(void)fprintf(stderr, "%s%.*s\n", before, (int)n, (const char *)c.p);
-		cur_skip(&c, end ? n + 1 : n);
-	}
+	if (e->text.n && fwrite(e->text.p, 1, e->text.n, stderr) != e->text.n)
+		(void)tool_fail("cannot write");
 }
 
 int tool_config(struct tool *t)
@@ -33,8 +26,8 @@ int tool_config(struct tool *t)
 		return TOOL_USAGE;
 	}
 	err = conf_load(&files, &source, &l, &errors, &warnings);
-	print_lines(&errors, "");
-	print_lines(&warnings, "warning: ");
+	print_lines(&errors);
+	print_lines(&warnings);
 	if (err == -ENOMEM)
 		(void)tool_fail("out of memory");
 	conf_loaded_free(&l);

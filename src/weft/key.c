@@ -80,7 +80,7 @@ int tool_pubkey(struct tool *t)
 	buf_free_secret(&text);
 	if (err == -EKEYREJECTED)
 		return tool_fail("%s holds a key of type %s; it must be Ed25519, as weft keygen "
-		                 "makes",
+				 "makes",
 			name, type);
 	if (err < 0)
 		return tool_fail(

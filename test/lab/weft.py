@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 from .core import Failed, run, wait_until
+from .schema import validate
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -108,8 +109,8 @@ class Weftd:
                            timeout=timeout)
 
     def ask(self, *words, timeout=30.0):
-        """weft --json with these words; the reply as a dict."""
-        return json.loads(self.tool("--json", *words, timeout=timeout).stdout)
+        """weft --json with these words; the reply, by doc/schema.json, as a dict."""
+        return validate(words[0], json.loads(self.tool("--json", *words, timeout=timeout).stdout))
 
     def check(self):
         """weftd --check on the configuration; the CompletedProcess."""
