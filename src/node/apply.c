@@ -281,8 +281,12 @@ static int check_fixed(const struct config *a, const struct config *b, struct bu
 	if (!equal_text(a->underlay.netns, b->underlay.netns) ||
 		!equal_text(a->underlay.vrf, b->underlay.vrf))
 		return refuse_restart(report, "underlay.netns or underlay.vrf");
-	if (!equal_text(a->control.socket, b->control.socket))
-		return refuse_restart(report, "control.socket");
+	if (!equal_text(a->control.socket, b->control.socket) ||
+		!equal_text(a->control.group, b->control.group))
+		return refuse_restart(report, "control.socket or control.group");
+	if (a->plane.tun_gso != b->plane.tun_gso || a->plane.udp_gso != b->plane.udp_gso ||
+		a->plane.udp_gro != b->plane.udp_gro)
+		return refuse_restart(report, "plane.offload");
 	if (a->routing.table != b->routing.table ||
 		a->routing.default_table != b->routing.default_table ||
 		a->routing.protocol != b->routing.protocol ||

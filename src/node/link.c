@@ -329,7 +329,8 @@ void node_resolved(struct node *n, uint32_t id, const struct ipaddr *address, si
 		return;
 	l->resolving = false;
 	if (!count) {
-		/* never deletes what works: the next try comes with the timer */
+		/* never deletes what works */
+		l->resolve_at = wtime_add(now, NODE_RESOLVE_AGAIN_US);
 		(void)snprintf(l->reason, sizeof(l->reason),
 			"%.100s: the name could not be resolved", l->address);
 		return;

@@ -17,10 +17,11 @@ enum {
 	NODE_ADDRESSES = 8, /* addresses of one name that are tried in turn */
 };
 
-#define NODE_LIVENESS_US  (500 * W_MS) /* sent, and nothing heard for so long: ask */
-#define NODE_PROBE_GAP_US (1 * W_SEC)  /* between two such questions */
-#define NODE_TICK_US      (250 * W_MS)
-#define NODE_RESOLVE_US   (10 * W_SEC) /* a name is looked up again after */
+#define NODE_LIVENESS_US      (500 * W_MS) /* sent, and nothing heard for so long: ask */
+#define NODE_PROBE_GAP_US     (1 * W_SEC)  /* between two such questions */
+#define NODE_TICK_US          (250 * W_MS)
+#define NODE_RESOLVE_US       (10 * W_SEC) /* a name is looked up again after */
+#define NODE_RESOLVE_AGAIN_US (2 * W_SEC)  /* and after, when nothing was found */
 
 struct node_id {
 	uint8_t der[NODE_ID_MAX];
