@@ -7,27 +7,45 @@
 
 enum { WARNINGS_MAX = 64 };
 
+/* Of a new configuration, what the engine itself goes by. A level set by command stays until the
+ * file says another one than before. */
+static void take_over(struct engine *e, enum conf_log log, const char *registry)
+{
+	if (log != e->log)
+		e->config.log.level = (enum os_level)log;
+	e->log = log;
+	if (e->watched)
+		engine_watch(e, registry);
+}
+
 int engine_reload(struct engine *e, struct engine_reload *r)
 {
 	struct node_reload next = {.force = r->force, .dry_run = r->dry_run};
 	int err = e->config.load(e->config.load_ctx, &next.config, &next.registry, &r->warnings,
 		&r->errors);
+	enum conf_log log;
+	char *registry;
 
 	if (err < 0)
 		return err;
+	log = next.config->log;
+	registry = next.config->registry ? w_strdup(next.config->registry) : NULL;
 	err = node_reload(e->node, &next, os_now(), &r->changes);
 	if (err < 0) {
 		/* The report says why. */
 		buf_add(&r->errors, r->changes.p, r->changes.n);
 		if (r->errors.n == 0)
 			buf_printf(&r->errors, "reload: %s\n", strerror(-err));
-		return err;
-	}
-	if (!r->dry_run) {
+	} else if (!r->dry_run) {
+		buf_free(&e->warn_reload);
 		buf_free(&e->warn_files);
 		buf_add(&e->warn_files, r->warnings.p, r->warnings.n);
+		if (registry)
+			take_over(e, log, registry);
+		engine_turn(e); /* who asked sees sockets and kernel as they are to be */
 	}
-	return 0;
+	w_free(registry);
+	return err;
 }
 
 static void reload_free(struct engine_reload *r)
@@ -44,6 +62,8 @@ void engine_reload_logged(void *engine)
 
 	if (engine_reload(e, &r) < 0) {
 		engine_log_lines(e, OS_ERROR, &r.errors);
+		buf_free(&e->warn_reload);
+		buf_add(&e->warn_reload, r.errors.p, r.errors.n);
 		os_log_line(&e->config.log, OS_ERROR,
 			"reload: nothing was changed; what was running goes on");
 	} else {
@@ -69,11 +89,11 @@ static void request_reload(struct engine *e, const struct node_request *q, struc
 	reload_free(&r);
 }
 
-/* The lines of a text as strings, from the n-th on; their number. The text's line ends become
- * zeros. */
-static size_t lines_of(struct buf *text, const char **ret, size_t n)
+/* The lines of a text as strings, NULL-ended. The text's line ends become zeros. */
+static void lines_of(struct buf *text, const char **ret)
 {
 	char *at = (char *)text->p;
+	size_t n = 0;
 
 	for (size_t i = 0; i < text->n && n < WARNINGS_MAX; i++) {
 		if (text->p[i] != '\n')
@@ -82,31 +102,31 @@ static size_t lines_of(struct buf *text, const char **ret, size_t n)
 		ret[n++] = at;
 		at = (char *)text->p + i + 1;
 	}
-	return n;
+	ret[n] = NULL;
 }
 
 static void request_node(struct engine *e, struct view line, struct buf *reply)
 {
+	const struct buf *parts[] = {&e->warn_start, &e->warn_files, &e->warn_reload,
+		&e->warn_kernel};
 	struct plane_counters counters[2] = {{{0}}};
 	const char *warnings[WARNINGS_MAX + 1];
-	struct buf files = {0}, kernel = {0};
+	struct buf lines = {0};
 	struct node_outside o = {.counters = counters,
 		.n_counters = 2,
 		.warnings = warnings,
 		.crypto = e->config.crypto,
 		.started = e->started};
-	size_t n;
 
 	plane_counters(e->plane.plane, &counters[0]);
 	counters[1] = e->own;
-	buf_add(&files, e->warn_files.p, e->warn_files.n);
-	buf_add(&kernel, e->warn_kernel.p, e->warn_kernel.n);
-	n = lines_of(&files, warnings, 0);
-	n = lines_of(&kernel, warnings, n);
-	warnings[n] = NULL;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		buf_add(&lines, parts[i]->p, parts[i]->n);
+	if (lines.failed)
+		lines.n = 0;
+	lines_of(&lines, warnings);
 	node_command(e->node, line, &o, os_now(), reply);
-	buf_free(&files);
-	buf_free(&kernel);
+	buf_free(&lines);
 }
 
 void engine_request(void *engine, const struct os_peer *peer, struct view line, struct buf *reply)

@@ -56,8 +56,7 @@ static int keep_config(struct engine *e, const struct config *c)
 		return -ENOMEM;
 	if (c->underlay.netns && !(e->underlay_netns = w_strdup(c->underlay.netns)))
 		return -ENOMEM;
-	if (e->config.watch && !(e->watched = w_strdup(e->config.watch)))
-		return -ENOMEM;
+	e->log = c->log;
 	return 0;
 }
 
@@ -88,7 +87,7 @@ static int start_control(struct engine *e, const struct config *c)
 	int r = os_control_new(e->loop, &k, &e->control, &message);
 
 	if (message.n) {
-		struct buf *to = r < 0 ? &e->error : &e->warn_files;
+		struct buf *to = r < 0 ? &e->error : &e->warn_start;
 
 		buf_add(to, message.p, message.n);
 		buf_add_str(to, "\n");
@@ -133,7 +132,27 @@ static int start_wishes(struct engine *e)
 	return e->failed;
 }
 
-static void start_watches(struct engine *e)
+void engine_watch(struct engine *e, const char *path)
+{
+	int r;
+
+	if (e->watched && path && strcmp(e->watched, path) == 0)
+		return;
+	os_file_watch_free(e->watch);
+	e->watch = NULL;
+	w_free(e->watched);
+	e->watched = path ? w_strdup(path) : NULL;
+	if (!path)
+		return;
+	r = e->watched ? os_file_watch_new(e->loop, e->watched, engine_reload_logged, e, &e->watch)
+		       : -ENOMEM;
+	if (r < 0)
+		os_log_printf(&e->config.log, OS_WARNING,
+			"%s cannot be watched for changes: %s; use weft reload", path,
+			strerror(-r));
+}
+
+static void start_watches(struct engine *e, const char *registry)
 {
 	int r = os_address_watch_new(e->loop, e->underlay_netns, engine_addresses, e,
 		&e->addresses);
@@ -141,12 +160,7 @@ static void start_watches(struct engine *e)
 	if (r < 0)
 		os_log_printf(&e->config.log, OS_WARNING,
 			"changes of local addresses cannot be watched: %s", strerror(-r));
-	r = e->watched ? os_file_watch_new(e->loop, e->watched, engine_reload_logged, e, &e->watch)
-		       : 0;
-	if (r < 0)
-		os_log_printf(&e->config.log, OS_WARNING,
-			"%s cannot be watched for changes: %s; use weft reload", e->watched,
-			strerror(-r));
+	engine_watch(e, registry);
 }
 
 static int start_thread(struct engine *e)
@@ -184,7 +198,8 @@ static int engine_start(struct engine *e)
 		r = start_wishes(e);
 	if (r < 0)
 		return r;
-	start_watches(e);
+	start_watches(e, e->config.watch);
+	e->config.watch = NULL;
 	return start_thread(e);
 }
 
@@ -212,6 +227,7 @@ int engine_new(const struct engine_config *c, struct engine **ret, struct buf *e
 		return r;
 	}
 	engine_log_lines(e, OS_WARNING, &e->warn_files);
+	engine_log_lines(e, OS_WARNING, &e->warn_start);
 	*ret = e;
 	return 0;
 }
@@ -304,7 +320,9 @@ void engine_free(struct engine *e)
 	os_wake_free(e->plane.wake);
 	os_loop_free(e->loop);
 	buf_free(&e->error);
+	buf_free(&e->warn_start);
 	buf_free(&e->warn_files);
+	buf_free(&e->warn_reload);
 	buf_free(&e->warn_kernel);
 	w_free(e->tun_netns);
 	w_free(e->underlay_netns);

@@ -113,10 +113,13 @@ struct engine {
 	struct plane_counters own; /* drops of the control thread */
 	wtime started, timer_at;
 	bool starting, stopping, addresses_changed;
-	int failed;                         /* negative errno */
-	struct buf error;                   /* lines, while starting */
-	struct buf warn_files, warn_kernel; /* lines for status */
-	char *watched;
+	int failed;       /* negative errno */
+	struct buf error; /* lines, while starting */
+	/* lines for status: of the start, of the files as last read, of a reload by itself that was
+	 * refused, of the kernel */
+	struct buf warn_start, warn_files, warn_reload, warn_kernel;
+	char *watched;     /* the path of the registry */
+	enum conf_log log; /* as last configured */
 };
 
 /* ---- plane thread ---- */
@@ -158,6 +161,8 @@ struct engine_reload {
 	bool force, dry_run;
 	struct buf changes, warnings, errors; /* lines */
 };
+/* Has the registry of this path watched from now on (NULL: none); a failure is a warning. */
+void engine_watch(struct engine *e, const char *path);
 int engine_reload(struct engine *e, struct engine_reload *r);
 /* A reload that nobody waits for: the result goes to the log. */
 void engine_reload_logged(void *engine);
