@@ -53,25 +53,23 @@ struct ike_conn *ike_conn_by_identity(const struct ike *ike, struct view remote_
 
 enum ike_pq ike_conn_responder_pq(const struct ike *ike, const struct endpoint *remote)
 {
-	unsigned int all[3] = {0}, here[3] = {0}, *count = all, n = 0, n_here = 0;
+	unsigned int here[3] = {0}, n_here = 0, off = 0, n = 0;
 
 	list_for_each (it, &ike->conns) {
 		const struct ike_conn *conn = container_of(it, struct ike_conn, node);
 
-		all[conn->c.post_quantum]++;
+		off += conn->c.post_quantum == IKE_PQ_OFF;
 		n++;
 		if (ipaddr_equal(&conn->c.remote.ip, &remote->ip)) {
 			here[conn->c.post_quantum]++;
 			n_here++;
 		}
 	}
-	if (n_here) {
-		count = here;
-		n = n_here;
-	}
-	if (n && count[IKE_PQ_REQUIRE] == n)
+	if (n_here && here[IKE_PQ_REQUIRE] == n_here)
 		return IKE_PQ_REQUIRE;
-	return n && count[IKE_PQ_OFF] == n ? IKE_PQ_OFF : IKE_PQ_PREFER;
+	if (n_here)
+		return here[IKE_PQ_OFF] == n_here ? IKE_PQ_OFF : IKE_PQ_PREFER;
+	return n && off == n ? IKE_PQ_OFF : IKE_PQ_PREFER;
 }
 
 static void conn_take_times(struct ike_conn_config *to, const struct ike_conn_config *from)

@@ -5,7 +5,8 @@
  * IKE_SA_INIT reached an end before the earlier one was up there. Then the SA whose initiator has
  * the lower identity wins, at both ends. Otherwise the newer SA wins: its initiator had lost the
  * older one, or judged it dead. The initiator of the loser deletes it, in a crossing after a short
- * time in which both receive; the other end does so only when that does not happen. */
+ * time in which both receive; the other end does so only when that does not happen soon: there are
+ * peers without this rule. */
 #include "ike/sa_priv.h"
 
 #include <errno.h>
@@ -111,7 +112,7 @@ static void sa_loses(struct ike_sa *loser, bool ours_to_delete, wtime now)
 {
 	loser->loser = true;
 	loser->cleanup_at = wtime_add(now,
-		ours_to_delete ? IKE_TIME_CROSSING : IKE_TIME_PEER_DELETE);
+		ours_to_delete ? IKE_TIME_CROSSING : IKE_TIME_LOSER_PEER);
 	ike_sa_wake(loser, loser->cleanup_at);
 }
 

@@ -18,17 +18,16 @@
 #include "ike/protect_priv.h"
 
 /* ---- Times ---- */
-#define IKE_TIME_EAGER       (10 * W_SEC) /* an attempt sends each second for so long */
-#define IKE_TIME_RESEND      (1 * W_SEC)  /* first retransmission */
-#define IKE_TIME_BACKOFF_MAX (60 * W_SEC)
-#define IKE_TIME_HALF_OPEN   (30 * W_SEC)  /* a responder waits for IKE_AUTH */
-#define IKE_TIME_FOLLOWUP    (20 * W_SEC)  /* RFC 9370 2.2.4: 5 to 20 s */
-#define IKE_TIME_OUTBOUND    (10 * W_SEC)  /* a responder sends on a new child at the latest */
-#define IKE_TIME_LINGER      (5 * W_SEC)   /* a deleted child still receives */
-#define IKE_TIME_CROSSING    (1500 * W_MS) /* the losing SA of crossing starts lives on */
-#define IKE_TIME_PEER_DELETE                                                                       \
-	(20 * W_SEC) /* the peer has so long to delete what is its to delete                       \
-	              */
+#define IKE_TIME_EAGER         (10 * W_SEC) /* an attempt sends each second for so long */
+#define IKE_TIME_RESEND        (1 * W_SEC)  /* first retransmission */
+#define IKE_TIME_BACKOFF_MAX   (60 * W_SEC)
+#define IKE_TIME_HALF_OPEN     (30 * W_SEC)  /* a responder waits for IKE_AUTH */
+#define IKE_TIME_FOLLOWUP      (20 * W_SEC)  /* RFC 9370 2.2.4: 5 to 20 s */
+#define IKE_TIME_OUTBOUND      (10 * W_SEC)  /* a responder sends on a new child at the latest */
+#define IKE_TIME_LINGER        (5 * W_SEC)   /* a deleted child still receives */
+#define IKE_TIME_CROSSING      (1500 * W_MS) /* the losing SA of crossing starts lives on */
+#define IKE_TIME_LOSER_PEER    (3 * W_SEC)   /* the same where the peer is to delete it */
+#define IKE_TIME_PEER_DELETE   (20 * W_SEC)  /* the peer has so long to delete what it replaced */
 #define IKE_TIME_REPLACED      (30 * W_SEC)
 #define IKE_TIME_STABLE        (10 * W_SEC) /* an SA that lived so long ends the back-off */
 #define IKE_TIME_COOKIE_SECRET (60 * W_SEC)
@@ -341,7 +340,8 @@ void ike_conn_sa_up(struct ike_sa *sa, bool initial_contact, wtime now);
 void ike_conn_sa_lost(struct ike_sa *sa, const char *reason, wtime now);
 void ike_conn_tick(struct ike_conn *conn, wtime now);
 void ike_conn_wake(struct ike_conn *conn, wtime at);
-/* The post_quantum policy for IKE_SA_INIT requests from an address. */
+/* The post_quantum policy for IKE_SA_INIT requests from an address. From an unknown one nobody is
+ * refused for being classic before IKE_AUTH, which tells whose policy and reason that is. */
 enum ike_pq ike_conn_responder_pq(const struct ike *ike, const struct endpoint *remote);
 
 /* ---- sa.c ---- */
