@@ -56,6 +56,8 @@ static int keep_config(struct engine *e, const struct config *c)
 		return -ENOMEM;
 	if (c->underlay.netns && !(e->underlay_netns = w_strdup(c->underlay.netns)))
 		return -ENOMEM;
+	if (c->underlay.vrf && !(e->underlay_vrf = w_strdup(c->underlay.vrf)))
+		return -ENOMEM;
 	e->log = c->log;
 	return 0;
 }
@@ -326,6 +328,7 @@ void engine_free(struct engine *e)
 	buf_free(&e->warn_kernel);
 	w_free(e->tun_netns);
 	w_free(e->underlay_netns);
+	w_free(e->underlay_vrf);
 	w_free(e->watched);
 	w_free(e);
 }

@@ -97,7 +97,7 @@ struct engine {
 	struct os_netlink *netlink;
 	struct os_address_watch *addresses;
 	struct os_file_watch *watch;
-	char *tun_netns, *underlay_netns;
+	char *tun_netns, *underlay_netns, *underlay_vrf;
 	bool tun_gso, udp_gso, udp_gro;
 
 	struct engine_plane plane;

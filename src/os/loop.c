@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "os/loop_priv.h"
 
+enum { PATIENCE_MS = 200 };
+
 struct os_signal {
 	uv_signal_t uv;
 	void (*fn)(void *ctx);
@@ -88,7 +90,14 @@ void os_loop_free(struct os_loop *l)
 	uv_close((uv_handle_t *)&l->prepare, NULL);
 	list_for_each (it, &l->resolves)
 		os_resolve_forget(it);
-	/* Close callbacks and look-ups under way. */
+	for (int i = 0; i < PATIENCE_MS && !list_empty(&l->resolves); i++) {
+		(void)uv_run(&l->uv, UV_RUN_NOWAIT);
+		(void)usleep(W_MS);
+	}
+	/* A look-up whose name server is silent may take half a minute: the process ends before. */
+	if (!list_empty(&l->resolves))
+		return;
+	/* Close callbacks. */
 	(void)uv_run(&l->uv, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&l->uv);
 	w_free(l);

@@ -17,7 +17,8 @@ struct os_file_watch;
 
 /* 0, -ENOMEM, or the error of the system. */
 int os_loop_new(struct os_loop **ret);
-/* Frees the loop; look-ups that still run are waited for, their callbacks are not called. */
+/* Frees the loop. Look-ups that still run get 200 ms, their callbacks are not called; with one that
+ * takes longer the loop's memory is left to the end of the process. */
 void os_loop_free(struct os_loop *l);
 /* Runs until os_loop_stop(). */
 void os_loop_run(struct os_loop *l);

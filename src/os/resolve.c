@@ -13,7 +13,11 @@ struct resolve {
 
 void os_resolve_forget(struct list *node)
 {
-	container_of(node, struct resolve, node)->what.fn = NULL;
+	struct resolve *r = container_of(node, struct resolve, node);
+
+	r->what.fn = NULL;
+	/* Only one that waits for a thread can be cancelled; then its callback comes at once. */
+	(void)uv_cancel((uv_req_t *)&r->uv);
 }
 
 static void resolve_done(uv_getaddrinfo_t *uv, int status, struct addrinfo *found)

@@ -33,7 +33,10 @@ static int tun_open_device(const char *name, struct buf *error)
 			"the container the device",
 			name, tun_path);
 	else
-		buf_printf(error, "TUN %s: cannot open %s: %s", name, tun_path, strerror(-r));
+		buf_printf(error, "TUN %s: cannot open %s: %s%s", name, tun_path, strerror(-r),
+			r == -EACCES || r == -EPERM ? "; this user needs to read and write it, and "
+						      "the container to have the device allowed"
+						    : "");
 	return r;
 }
 
