@@ -1,11 +1,14 @@
 """Nodes become a mesh: started at once, over either family, by way of others."""
+import copy
+import json
 import re
 import sys
 import time
 
 import pytest
 
-from lab import Mesh, ping, tcp_transfer, wait_ping, wait_until
+from lab import Mesh, build_folder, ping, tcp_transfer, wait_ping, wait_until
+from lab.core import run
 
 COLD_START_S = 5.0
 BYTES = 20_000_000
@@ -167,3 +170,35 @@ def test_congestion_on_the_path_reaches_the_inner_packet(lab, underlay):
     mesh.wire.set("ab", ce=1)
     for family in ("ip4", "ip6"):
         assert marks(mesh, family) == {0: 0, 1: 3, 2: 3, 3: 3}
+
+
+# ranet's files name no control socket: the usual one, in a /run of its own
+OWN_RUN = 'mount -t tmpfs none /run; mkdir /run/weft; exec "$@"'
+
+
+def test_ranets_three_files(lab):
+    """Unchanged: they make the same links, and leave out a node of our name wherever it is."""
+    mesh = Mesh(lab, 3)
+    files = {name: lab.dir / f"ranet-{name}" for name in ("config", "registry")}
+    entries = mesh.registry()
+    namesake = copy.deepcopy(entries[0]["nodes"][0])
+    namesake["endpoints"][0]["address"] = "10.0.0.99"
+    entries[2]["nodes"].append(namesake)
+    files["registry"].write_text(json.dumps(entries))
+    files["config"].write_text(json.dumps({
+        "organization": "org1", "common_name": "n1", "endpoints": [
+            {"serial_number": "0", "address_family": "ip4", "address": None, "port": 13000},
+            {"serial_number": "1", "address_family": "ip6", "port": 13000}]}))
+    daemon = mesh.spaces[0].start(
+        "unshare", "--mount", "sh", "-ec", OWN_RUN, "sh", build_folder() / "weftd",
+        "--ranet-config", files["config"], "--ranet-registry", files["registry"],
+        "--ranet-key", mesh.keys[0].path, name="ranet")
+    for node in mesh.nodes[1:]:
+        node.start()
+    for node in mesh.nodes[1:]:
+        node.wait_up(2)
+    done = run(["nsenter", "-t", daemon.pid, "-m", "-n", build_folder() / "weft", "--json",
+                "links"])
+    assert {(link["peer"]["organization"], link["peer"]["name"], link["state"])
+            for link in json.loads(done.stdout)["links"]} == {
+                ("org2", "n2", "up"), ("org3", "n3", "up")}
