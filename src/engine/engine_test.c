@@ -246,7 +246,7 @@ static void *user(void *ctx)
 	ask(f, "{\"command\": \"reload\", \"dry_run\": true}", "\"changes\":[]");
 	ask(f, "{\"command\": \"reload\"}", "\"changes\":[]");
 	ask(f, "{\"command\": \"log\", \"argument\": \"error\"}", "{\"schema\":1}");
-	ask(f, "{\"command\": \"log\", \"argument\": \"loud\"}", "no such level");
+	ask(f, "{\"command\": \"log\", \"argument\": \"loud\"}", "is no log level");
 	ask(f, "no JSON", "error");
 	ask(f, "{\"command\": \"status\"}", "\"name\":\"one\"");
 	during = kernel_now();
