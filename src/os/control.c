@@ -215,6 +215,22 @@ static int server_unlink_stale(const char *path)
 	return unlink(path) < 0 ? -errno : 0;
 }
 
+/* /run is empty after a boot: a folder directly in it is made when it is missing. Others are their
+ * owner's business. 0 or a negative errno. */
+static int server_folder(struct sockaddr_un at)
+{
+	static const char run[] = "/run/";
+	char *name = at.sun_path + sizeof(run) - 1, *slash;
+
+	if (strncmp(at.sun_path, run, sizeof(run) - 1) != 0)
+		return 0;
+	slash = strchr(name, '/');
+	if (!slash || slash == name || strchr(slash + 1, '/'))
+		return 0;
+	*slash = '\0';
+	return mkdir(at.sun_path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+}
+
 /* The socket file with its mode and group, before anybody can connect. */
 static int server_bind(int fd, const struct os_control_config *c, gid_t *ret_group,
 	struct buf *message)
@@ -224,6 +240,8 @@ static int server_bind(int fd, const struct os_control_config *c, gid_t *ret_gro
 	mode_t old;
 	int r = os_control_address(c->path, &sun);
 
+	if (r == 0)
+		r = server_folder(sun);
 	if (r < 0)
 		return r;
 	if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0)

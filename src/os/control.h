@@ -24,7 +24,7 @@ struct os_peer {
 };
 
 struct os_control_config {
-	const char *path;
+	const char *path;  /* a folder directly in /run is made when it is missing */
 	const char *group; /* NULL or one that does not exist: root's alone */
 	/* One request (borrowed, without the line's end); the reply goes into reply, the line's end
 	 * is added. */
