@@ -176,8 +176,9 @@ void engine_turn(struct engine *e)
 	engine_down_retry(e);
 	drained = up_drain(e);
 	now = os_now();
-	if (e->addresses_changed && !e->stopping) {
+	if (e->addresses_changed && !e->stopping && wtime_due(e->addresses_at, now)) {
 		e->addresses_changed = false;
+		e->addresses_at = wtime_add(now, ENGINE_ADDRESSES_US);
 		node_addresses_changed(e->node, now);
 		engine_kernel(e);
 		engine_sockets_update(e);
@@ -189,6 +190,8 @@ void engine_turn(struct engine *e)
 	if (!drained || !list_empty(&e->pending))
 		os_wake_up(e->plane.wake); /* once more, before it sleeps */
 	deadline = node_deadline(e->node);
+	if (e->addresses_changed)
+		deadline = wtime_min(deadline, e->addresses_at);
 	if (e->timer && deadline.us != e->timer_at.us) {
 		e->timer_at = deadline;
 		os_timer_set(e->timer, deadline);

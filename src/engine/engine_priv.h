@@ -19,7 +19,7 @@ enum {
 	ENGINE_DOWN_MESSAGES = 64,     /* a round */
 	ENGINE_UP_MESSAGES = 4096,     /* a turn of the control thread */
 	ENGINE_SA_CAPACITY = 65536,
-	ENGINE_DATAGRAM = 65536,
+	ENGINE_ADDRESSES_US = 1000000, /* between two looks at the host's addresses */
 };
 
 /* As PLANE_DOWN_MERGE has them. */
@@ -111,7 +111,7 @@ struct engine {
 
 	struct list pending;       /* messages for which the ring had no room, in order */
 	struct plane_counters own; /* drops of the control thread */
-	wtime started, timer_at;
+	wtime started, timer_at, addresses_at;
 	bool starting, stopping, addresses_changed;
 	int failed;       /* negative errno */
 	struct buf error; /* lines, while starting */

@@ -221,17 +221,24 @@ static void test_no_control_folder(void **state)
 
 /* ---- a whole life ---- */
 
+/* Runs on threads other than the test's: what is wrong ends the process. */
+static void must(bool right, const char *what)
+{
+	if (right)
+		return;
+	print_error("%s\n", what);
+	abort();
+}
+
 static void ask(const struct fixture *f, const char *request, const char *want)
 {
 	struct buf reply = {0}, error = {0};
 
-	assert_int_equal(os_control_call(f->socket, view_of(request, strlen(request)), TIMEOUT_MS,
-				 &reply, &error),
-		0);
+	must(os_control_call(f->socket, view_of(request, strlen(request)), TIMEOUT_MS, &reply,
+		     &error) == 0,
+		request);
 	buf_add(&reply, "", 1);
-	if (!strstr((char *)reply.p, want))
-		print_error("%s: %s\n", request, (char *)reply.p);
-	assert_non_null(strstr((char *)reply.p, want));
+	must(strstr((char *)reply.p, want), (char *)reply.p);
 	buf_free(&reply);
 }
 
@@ -250,10 +257,10 @@ static void *user(void *ctx)
 	ask(f, "no JSON", "error");
 	ask(f, "{\"command\": \"status\"}", "\"name\":\"one\"");
 	during = kernel_now();
-	assert_non_null(strstr((char *)during.p, "10.67.0.0/16 dev weft-test0 table 252"));
-	assert_non_null(strstr((char *)during.p, "default dev weft-test0 table default"));
+	must(strstr((char *)during.p, "10.67.0.0/16 dev weft-test0 table 252"), (char *)during.p);
+	must(strstr((char *)during.p, "default dev weft-test0 table default"), (char *)during.p);
 	buf_free(&during);
-	assert_int_equal(kill(getpid(), SIGTERM), 0);
+	must(kill(getpid(), SIGTERM) == 0, "kill");
 	return NULL;
 }
 
@@ -285,8 +292,7 @@ static void test_life(void **state)
 static void *remove_tun(void *ctx)
 {
 	ask(ctx, "{\"command\": \"version\"}", "test");
-	if (system("ip link del weft-test0") != 0)
-		abort();
+	must(system("ip link del weft-test0") == 0, "ip link del");
 	return NULL;
 }
 

@@ -26,6 +26,7 @@ struct networks {
 	struct os_netlink *n;
 	struct prefix *v;
 	size_t count;
+	uint8_t protocol; /* of those read now */
 };
 
 static int route_compare(const void *pa, const void *pb)
@@ -216,10 +217,8 @@ static int network_each(void *ctx, struct nlmsghdr *h)
 	if (h->nlmsg_type != RTM_NEWROUTE || nlmsg_parse(h, sizeof(*t), a, RTA_MAX, NULL) < 0)
 		return 0;
 	if (t->rtm_type != RTN_UNICAST || t->rtm_table != RT_TABLE_MAIN || t->rtm_dst_len == 0 ||
-		(t->rtm_protocol != RTPROT_KERNEL && t->rtm_protocol != RTPROT_RA &&
-			t->rtm_protocol != RTPROT_DHCP) ||
-		a[RTA_GATEWAY] || a[RTA_VIA] || !a[RTA_DST] || !a[RTA_OIF] ||
-		nla_get_u32(a[RTA_OIF]) == all->n->ifindex)
+		t->rtm_protocol != all->protocol || a[RTA_GATEWAY] || a[RTA_VIA] || !a[RTA_DST] ||
+		!a[RTA_OIF] || nla_get_u32(a[RTA_OIF]) == all->n->ifindex)
 		return 0;
 	p = route_prefix(a[RTA_DST], t->rtm_family, t->rtm_dst_len);
 	if (ipaddr_is_link_local(&p.addr) || ipaddr_is_multicast(&p.addr))
@@ -232,12 +231,23 @@ static int network_each(void *ctx, struct nlmsghdr *h)
 	return 0;
 }
 
+/* The main table alone, by protocol: a host may have a million routes that are none of these. */
 static int network_dump(struct os_netlink *n, int family, struct networks *all)
 {
-	struct rtmsg t = {.rtm_family = (uint8_t)family};
+	static const uint8_t protocols[] = {RTPROT_KERNEL, RTPROT_RA, RTPROT_DHCP};
+	int r = 0;
 
-	return netlink_request(n, netlink_message(RTM_GETROUTE, NLM_F_DUMP, &t, sizeof(t)),
-		network_each, all);
+	for (size_t i = 0; i < sizeof(protocols) && r == 0; i++) {
+		struct rtmsg t = {.rtm_family = (uint8_t)family,
+			.rtm_table = RT_TABLE_MAIN,
+			.rtm_protocol = protocols[i]};
+
+		all->protocol = protocols[i];
+		r = netlink_request(n, netlink_message(RTM_GETROUTE, NLM_F_DUMP, &t, sizeof(t)),
+			network_each, all);
+	}
+	/* No main table yet, or no such family. */
+	return r == -ENOENT || r == -EAFNOSUPPORT || r == -EOPNOTSUPP ? 0 : r;
 }
 
 /* Adds the route to what is wanted, with a throw route for each network inside it; one that is a
@@ -274,8 +284,6 @@ static int routes_want(struct os_netlink *n, const struct kernel_state *want, st
 		r = network_dump(n, AF_INET, &near);
 		if (r == 0)
 			r = network_dump(n, AF_INET6, &near);
-		if (r == -EAFNOSUPPORT || r == -EOPNOTSUPP)
-			r = 0;
 	}
 	for (size_t i = 0; i < want->route_count && r == 0; i++)
 		r = route_want(ret, &want->route[i], want->protect_table, &near, errors);
