@@ -204,7 +204,7 @@ static void auth_refused(struct ike_sa *sa, uint16_t type, wtime now)
 	if (type == IKE_N_AUTHENTICATION_FAILED)
 		snprintf(text, sizeof(text),
 			"peer refused authentication: it does not know us, has another key for us, "
-		        "or "
+			"or "
 			"its policy forbids the link");
 	else
 		snprintf(text, sizeof(text), "peer refused IKE_AUTH (notify %u)", type);

@@ -224,7 +224,7 @@ int ike_conn_down(struct ike *ike, uint32_t id, wtime now)
 int ike_conn_set_remote(struct ike *ike, uint32_t id, const struct endpoint *remote, wtime now)
 {
 	struct ike_conn *conn = ike_conn_find(ike, id);
-	bool same;
+	bool same, tries;
 
 	if (!conn)
 		return -ENOENT;
@@ -238,9 +238,10 @@ int ike_conn_set_remote(struct ike *ike, uint32_t id, const struct endpoint *rem
 	}
 	if (same)
 		return 0;
+	tries = conn->attempt || !conn->sa;
 	if (conn->attempt)
 		ike_sa_kill(conn->attempt);
-	if (!conn->sa)
+	if (tries)
 		ike_conn_begin(conn, now);
 	return 0;
 }
@@ -321,6 +322,18 @@ int ike_conn_probe(struct ike *ike, uint32_t id, wtime now)
 			return -ENOMEM;
 		ike_sa_run(conn->sa, now);
 	}
+	return 0;
+}
+
+int ike_conn_judged_down(struct ike *ike, uint32_t id, wtime now)
+{
+	struct ike_conn *conn = ike_conn_find(ike, id);
+
+	if (!conn)
+		return -ENOENT;
+	if (conn->admin_down || !conn->c.initiate || conn->c.remote.ip.family == IP_NONE)
+		return -EDESTADDRREQ;
+	ike_conn_suspect(conn, now);
 	return 0;
 }
 

@@ -457,6 +457,65 @@ static void cookies(void **state)
 	bed_close(&bed);
 }
 
+/* The data path judges the link down: a new SA comes up beside the old one, and takes over. */
+static void judged_down(void **state)
+{
+	struct bed_options o = {.seed = 15, .passive = {false, true}};
+	struct bed bed;
+	uint64_t spi;
+
+	(void)state;
+	bed_open(&bed, &o);
+	bed_run(&bed, 20 * W_SEC);
+	spi = bed_status(&bed, 0).sa.spi_i;
+	bed.data_us = W_MS;
+	assert_int_equal(ike_conn_judged_down(bed.node[1].ike, BED_CONN, bed.now), -EDESTADDRREQ);
+	assert_int_equal(ike_conn_judged_down(bed.node[0].ike, BED_CONN, bed.now), 0);
+	assert_int_equal(ike_conn_judged_down(bed.node[0].ike, BED_CONN, bed.now), 0);
+	bed_run(&bed, 500 * W_MS);
+	assert_true(bed_status(&bed, 0).sa.spi_i != spi);
+	assert_int_equal(bed_status(&bed, 1).sa.spi_i, bed_status(&bed, 0).sa.spi_i);
+	bed_run(&bed, 10 * W_SEC);
+	assert_true(bed_is_tidy(&bed));
+	assert_int_equal(bed.node[0].downs + bed.node[1].downs, 0);
+	bed_close(&bed);
+}
+
+/* Case 1 with a peer that has another rule: it deletes the older SA 10 s later, be it the winner.
+ */
+static void crossing_with_another_rule(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct bed_options o = {.seed = 16 + i, .passive = {true, true}};
+		struct bed bed;
+
+		bed_open(&bed, &o);
+		ike_conn_up(bed.node[0].ike, BED_CONN, bed.now);
+		ike_conn_up(bed.node[1].ike, BED_CONN, bed.now);
+		bed_run(&bed, 500 * W_MS);
+		assert_int_equal(bed_status(&bed, 0).sa_count, 2);
+		for (unsigned int k = 0; k < 2; k++)
+			list_for_each (it, &bed_conn(&bed, k)->sas) {
+				struct ike_sa *sa = container_of(it, struct ike_sa, node);
+
+				if (sa->loser)
+					sa->cleanup_at = wtime_add(bed.now,
+						3600 * W_SEC);
+			}
+		bed_run(&bed, 10 * W_SEC);
+		assert_int_equal(bed_status(&bed, i).sa_count, 2);
+		ike_sa_delete(bed_conn(&bed, 1 - i)->sa, bed.now); /* the winner */
+		bed_conn(&bed, 1 - i)->sa = NULL;
+		bed_run(&bed, 30 * W_SEC);
+		assert_int_equal(bed_status(&bed, i).state, IKE_STATE_UP);
+		assert_int_equal(bed_status(&bed, i).sa_count, 1);
+		assert_int_equal(bed.node[i].downs, 0);
+		assert_true(bed_can_send(&bed, i));
+		bed_close(&bed);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -474,6 +533,8 @@ int main(void)
 		cmocka_unit_test(down_and_up),
 		cmocka_unit_test(wrong_key_and_stranger),
 		cmocka_unit_test(cookies),
+		cmocka_unit_test(judged_down),
+		cmocka_unit_test(crossing_with_another_rule),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,6 +77,11 @@ int ike_conn_rekey_ike(struct ike *ike, uint32_t id, wtime now);
 int ike_conn_rekey_child(struct ike *ike, uint32_t id, wtime now);
 /* Sends a liveness check now (unless one is out). -ENOENT, -ENOTCONN, 0. */
 int ike_conn_probe(struct ike *ike, uint32_t id, wtime now);
+/* The data path judges the link down: a new IKE_SA_INIT at once, and each second for 10 s, beside
+ * the SA that may live; that one goes when the new one authenticates. Nothing when an attempt is
+ * under way. -ENOENT; -EDESTADDRREQ: the connection does not initiate, has no remote address or is
+ * down by hand; 0. */
+int ike_conn_judged_down(struct ike *ike, uint32_t id, wtime now);
 /* The data path says: packets were received on the connection's SAs at time t (puts DPD off). */
 void ike_conn_heard(struct ike *ike, uint32_t id, wtime t);
 /* The data path says: a child has used up its soft limit; rekeys it if it is still the newest. */

@@ -2,9 +2,9 @@
  * RFC 7296 2.7, 3.3; RFC 9370 2.2.1 (ADDKE); RFC 5282, 8221 (AEAD without integrity).
  *
  * Offers, in order: hybrid (X25519 and, as ADDKE1, ML-KEM-768 before ML-KEM-1024), then classic,
- * both AES-256-GCM-16 with PRF HMAC-SHA2-512. Accepted: every suite of crypto/. AEAD is taken before
- * AES-CBC and, but for post_quantum off, hybrid before classic, whatever the order of the peer's
- * list. */
+ * both AES-256-GCM-16 with PRF HMAC-SHA2-512. Accepted: every suite of crypto/. AEAD is taken
+ * before AES-CBC and, but for post_quantum off, hybrid before classic, whatever the order of the
+ * peer's list. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

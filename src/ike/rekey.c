@@ -223,6 +223,7 @@ static int rekeyed_sa(struct ike_sa *sa, const struct ike_neg *neg, wtime now, s
 	fresh->origin_started = sa->origin_started;
 	fresh->origin_established = sa->origin_established;
 	fresh->loser = sa->loser;
+	fresh->confirmed = true;
 	memcpy(fresh->kex, neg->kex, sizeof(fresh->kex));
 	fresh->kex_count = neg->kex_count;
 	err = rekeyed_keys(sa, neg, fresh);

@@ -96,8 +96,6 @@ int ike_sa_new(struct ike *ike, struct ike_conn *conn, uint64_t spi_i, uint64_t 
 	sa->spi_i = spi_i;
 	sa->spi_r = spi_r;
 	sa->resend_at = sa->rekey_at = sa->expire_at = sa->cleanup_at = WTIME_NEVER;
-	if (ike_reassembly_new(&sa->in_requests) < 0 || ike_reassembly_new(&sa->in_responses) < 0)
-		goto err_free;
 	err = ike_timer_join(ike, &sa->timer);
 	if (err < 0)
 		goto err_free;
@@ -111,8 +109,6 @@ int ike_sa_new(struct ike *ike, struct ike_conn *conn, uint64_t spi_i, uint64_t 
 err_timer:
 	ike_timer_leave(ike, &sa->timer);
 err_free:
-	ike_reassembly_free(sa->in_requests);
-	ike_reassembly_free(sa->in_responses);
 	w_free(sa);
 	return err;
 }
@@ -405,7 +401,8 @@ void ike_sa_request_done(struct ike_sa *sa)
 	sa->active = NULL;
 	sa->resend_at = WTIME_NEVER;
 	ike_sealed_free(&sa->request);
-	ike_reassembly_clear(sa->in_responses);
+	if (sa->in_responses)
+		ike_reassembly_clear(sa->in_responses);
 }
 
 /* ---- Retransmission ---- */
@@ -483,6 +480,15 @@ static wtime sa_next_time(const struct ike_sa *sa)
 }
 
 /* ---- Receiving ---- */
+/* The buffers are made for the first fragment that comes; NULL: fragments are not taken. */
+static struct ike_reassembly *sa_reassembly(struct ike_sa *sa, struct ike_reassembly **r,
+	const struct ike_msg *m)
+{
+	if (sa->fragments && m->enc.type == IKE_PL_SKF && !*r && ike_reassembly_new(r) < 0)
+		ike_drop_count(sa->ike, IKE_DROP_NO_MEMORY);
+	return *r;
+}
+
 static void count_open(struct ike_sa *sa, enum ike_open_result r)
 {
 	switch (r) {
@@ -569,7 +575,7 @@ static void input_response(struct ike_sa *sa, const struct ike_msg *m, const str
 		ike_sa_run(sa, now);
 		return;
 	}
-	r = ike_open(sa->protect, sa->fragments ? sa->in_responses : NULL, m, &o);
+	r = ike_open(sa->protect, sa_reassembly(sa, &sa->in_responses, m), m, &o);
 	count_open(sa, r);
 	if (r == IKE_OPEN_OK)
 		input_response_opened(sa, &o, d, now);
@@ -670,7 +676,7 @@ static void input_request(struct ike_sa *sa, const struct ike_msg *m, const stru
 		ike_drop_count(sa->ike, IKE_DROP_UNEXPECTED);
 		return;
 	}
-	r = ike_open(sa->protect, sa->fragments ? sa->in_requests : NULL, m, &o);
+	r = ike_open(sa->protect, sa_reassembly(sa, &sa->in_requests, m), m, &o);
 	count_open(sa, r);
 	if (r == IKE_OPEN_OK)
 		input_request_opened(sa, &o, d, now);
