@@ -500,8 +500,7 @@ static void crossing_with_another_rule(void **state)
 				struct ike_sa *sa = container_of(it, struct ike_sa, node);
 
 				if (sa->loser)
-					sa->cleanup_at = wtime_add(bed.now,
-						3600 * W_SEC);
+					sa->cleanup_at = wtime_add(bed.now, 3600 * W_SEC);
 			}
 		bed_run(&bed, 10 * W_SEC);
 		assert_int_equal(bed_status(&bed, i).sa_count, 2);
