@@ -155,7 +155,10 @@ static void link_object(struct node *n, const struct node_link *l, wtime now, st
 	else
 		json_null(j, "since_s");
 	json_bool(j, "behind_nat", s.behind_nat);
-	json_uint(j, "mtu", mtu_of(n, l));
+	if (up)
+		json_uint(j, "mtu", mtu_of(n, l));
+	else
+		json_null(j, "mtu");
 	json_null(j, "rtt_ms");
 	json_null(j, "loss");
 	json_null(j, "cost");

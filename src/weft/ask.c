@@ -51,8 +51,8 @@ int tool_call(const struct tool *t, const struct ctl_request *q, struct tool_rep
 		return -ENOMEM;
 	}
 	/* the call ends the line itself */
-	err = os_control_call(t->socket, view_of(request.p, request.n - 1), TOOL_TIMEOUT_MS,
-		&r.text, error);
+	err = os_control_call(t->socket, view_of(request.p, request.n - 1), t->timeout_ms, &r.text,
+		error);
 	buf_free(&request);
 	if (!err && value_parse(buf_view(&r.text), &r.doc) < 0) {
 		buf_printf(error, "%s: the reply is no JSON: is that weftd's socket?", t->socket);

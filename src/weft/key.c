@@ -62,15 +62,37 @@ static int print_public(const struct ed25519_key *key)
 	return code;
 }
 
+/* By its descriptor: as a socket, which it is under ssh, standard input cannot be opened by name.
+ */
+static int read_stdin(struct buf *ret)
+{
+	uint8_t chunk[4096];
+
+	for (;;) {
+		ssize_t got = read(STDIN_FILENO, chunk, sizeof(chunk));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			return ret->failed ? -ENOMEM : 0;
+		if (ret->n + (size_t)got > KEY_FILE_MAX)
+			return -EFBIG;
+		buf_add(ret, chunk, (size_t)got);
+		w_zeroize(chunk, (size_t)got);
+	}
+}
+
 int tool_pubkey(struct tool *t)
 {
 	bool from_stdin = !t->word[0] || strcmp(t->word[0], "-") == 0;
-	const char *path = from_stdin ? "/dev/stdin" : t->word[0];
-	const char *name = from_stdin ? "standard input" : path;
+	const char *name = from_stdin ? "standard input" : t->word[0];
 	struct buf text = {0};
 	struct ed25519_key *key;
 	char type[32] = "";
-	int err = os_file_read(path, KEY_FILE_MAX, &text), code;
+	int err = from_stdin ? read_stdin(&text) : os_file_read(t->word[0], KEY_FILE_MAX, &text);
+	int code;
 
 	if (err < 0) {
 		buf_free_secret(&text);

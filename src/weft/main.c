@@ -165,7 +165,7 @@ static int parse(struct parse *p, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct parse p = {.t.socket = TOOL_SOCKET};
+	struct parse p = {.t = {.socket = TOOL_SOCKET, .timeout_ms = TOOL_TIMEOUT_MS}};
 	const char *no_colour = getenv("NO_COLOR");
 	int code;
 

@@ -156,16 +156,23 @@ static int wait_up(const struct tool *t)
 {
 	const struct ctl_request q = {.command = CTL_STATUS};
 	wtime end = wtime_add(os_now(), (int64_t)(t->wait_s * (double)W_SEC));
+	struct tool asking = *t;
 	int64_t gap = WAIT_FIRST;
 
 	for (;;) {
 		struct buf error = {0};
 		struct tool_reply r = {0};
-		int err = tool_call(t, &q, &r, &error), code = -1;
-		bool over = wtime_due(end, os_now());
-		const struct value *links = err ? NULL : value_get(value_root(r.doc), "links");
-		int64_t left;
+		int err, code = -1;
+		bool over;
+		const struct value *links;
+		int64_t left = wtime_diff(end, os_now());
 
+		/* one that hangs does not make the wait longer than a second more */
+		if (left < (TOOL_TIMEOUT_MS - 1000) * W_MS)
+			asking.timeout_ms = (int)(left > 0 ? left / W_MS : 0) + 1000;
+		err = tool_call(&asking, &q, &r, &error);
+		over = wtime_due(end, os_now());
+		links = err ? NULL : value_get(value_root(r.doc), "links");
 		if (err == -EACCES || err == -EPERM || err == -EPROTO || (err < 0 && over))
 			code = tool_fail("%.*s", (int)error.n,
 				error.p ? (const char *)error.p : "");

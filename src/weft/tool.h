@@ -21,6 +21,7 @@ struct tool {
 	bool colour;
 	unsigned int options; /* enum tool_option, those that were given */
 	double wait_s;
+	int timeout_ms;               /* for one answer of the daemon */
 	const char *word[TOOL_WORDS]; /* arguments of the command; NULL: not given */
 };
 

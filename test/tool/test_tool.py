@@ -111,6 +111,12 @@ def test_a_key_and_its_public_half(weft, tmp_path):
     assert weft("pubkey", stdin=key.stdout).stdout == public
     assert weft("pubkey", "-", stdin=key.stdout).stdout == public
     assert weft("keygen").stdout != key.stdout
+    ours, theirs = socket.socketpair()  # what ssh gives a command as standard input
+    ours.sendall(key.stdout.encode())
+    ours.shutdown(socket.SHUT_WR)
+    done = subprocess.run([BUILD / "weft", "pubkey"], stdin=theirs, text=True,
+                          capture_output=True, check=False)
+    assert done.stdout == public
 
 
 def test_a_key_in_an_open_file_is_warned_of(weft, tmp_path):
@@ -309,3 +315,14 @@ def test_wait_ends_in_time(weft):
     assert "fra1" not in done.stderr
     assert len(done.daemon.requests) < 8  # asks now and then, not all the time
     failed(weft("status", "--wait", "0.2"), 1, "no weftd answers")
+
+
+def test_wait_is_not_held_up(weft, tmp_path):
+    path = tmp_path / "silent"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        began = time.monotonic()
+        done = weft("--socket", path, "status", "--wait", "0.2")
+        assert time.monotonic() - began < 5
+        failed(done, 1, "does not answer")
