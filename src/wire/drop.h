@@ -38,6 +38,16 @@
 	X(TUN_ERROR, "tun-error")             /* the kernel refused a packet */                    \
 	X(TUN_BACKPRESSURE, "tun-backpressure")                                                    \
 	X(ICMP_LIMIT, "icmp-rate-limit") /* an error that was not sent */                          \
+	/* segment routing and policies */                                                         \
+	X(SRV6_FROM_TUN, "srv6-from-tun")     /* routing header, or to a SID, from the TUN */      \
+	X(SRV6_SOURCE, "srv6-source")         /* to a SID, from outside the mesh */                \
+	X(SRV6_MALFORMED, "srv6-malformed")   /* routing header makes no sense */                  \
+	X(SRV6_UPPER, "srv6-upper-layer")     /* the SID takes no such payload */                  \
+	X(SRV6_HMAC, "srv6-hmac")             /* refused by configuration */                       \
+	X(SRV6_FRAGMENT, "srv6-fragment")     /* to be decapsulated, but not whole */              \
+	X(SRV6_ERROR, "srv6-error")           /* about a steered packet: told to its source */     \
+	X(EXIT_REFUSED, "exit-refused")       /* neither announced nor allowed */                  \
+	X(POLICY_FALLBACK, "policy-fallback") /* no candidate left, the policy says drop */        \
 	/* to the control thread */                                                                \
 	X(PUNT_FULL, "punt-full")             /* ring full */                                      \
 	X(PUNT_LIMIT, "punt-rate-limit")      /* unknown IKE beyond its token bucket */            \
