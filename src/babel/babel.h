@@ -1,10 +1,10 @@
-/* A Babel speaker (RFC 8966) without I/O: packets, time and randomness come in as arguments; packets
- * and route events go out. With it the RTT extension (RFC 9616), source-specific routing (RFC 9079),
- * v4-via-v6 (RFC 9229) and MAC authentication (RFC 8967).
+/* A Babel speaker (RFC 8966) without I/O: packets, time and randomness come in as arguments;
+ * packets and route events go out. With it the RTT extension (RFC 9616), source-specific routing
+ * (RFC 9079), v4-via-v6 (RFC 9229) and MAC authentication (RFC 8967).
  *
- * An interface is a point-to-point link or a network; what Babel calls a neighbour is an (interface,
- * link-local address) pair. Times are wtime; RTTs are microseconds; metrics and costs are Babel's
- * 16-bit ones, 65535 infinite. */
+ * An interface is a point-to-point link or a network; what Babel calls a neighbour is an
+ * (interface, link-local address) pair. Times are wtime; RTTs are microseconds; metrics and costs
+ * are Babel's 16-bit ones, 65535 infinite. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,16 +31,17 @@ struct babel_offer {
 	uint32_t iface;          /* import: where it came from; export: where it would go */
 	struct ipaddr neighbour; /* import: who announces it; export: IP_NONE */
 	uint16_t metric;
-	bool own;                /* export: a prefix that this node originates */
+	bool own; /* export: a prefix that this node originates */
 };
 
 struct babel_config {
 	struct rng rng;
-	uint8_t router_id[8];     /* not all zeros, not all ones */
+	uint8_t router_id[8]; /* not all zeros, not all ones */
 	uint16_t first_seqno;
-	bool transit;             /* false: announces only what it originates itself */
-	/* What may come in and go out; NULL: everything. Called during input and output; must be quick and
-	 * must not call back into the speaker. After a change of what they answer call babel_refilter(). */
+	bool transit; /* false: announces only what it originates itself */
+	/* What may come in and go out; NULL: everything. Called during input and output; must be
+	 * quick and must not call back into the speaker. After a change of what they answer call
+	 * babel_refilter(). */
 	bool (*import)(void *ctx, const struct babel_offer *o);
 	bool (*export)(void *ctx, const struct babel_offer *o);
 	void *filter_ctx;
@@ -59,35 +60,35 @@ struct babel_key {
 struct babel_iface_config {
 	uint32_t iface;           /* the caller's number, unique */
 	struct ipaddr link_local; /* own address on it */
-	bool tunnel;              /* lossy, cost by hello history over 16 (k-out-of-j with loss); false:
-	                           * 2-out-of-3 */
-	bool ipv4;                /* the link carries IPv4: announce IPv4 routes (v4-via-v6, RFC 9229) */
-	struct ipaddr own4;       /* IPv4 next hop on this interface, or IP_NONE: v4-via-v6 */
-	uint16_t mtu;             /* largest packet body + header to send */
-	int64_t hello_us;         /* hello interval */
-	uint8_t update_factor;    /* update interval = hello interval * factor; 0: 4 */
-	uint16_t cost;            /* nominal rxcost, >= 1 */
+	bool tunnel;        /* lossy, cost by hello history over 16 (k-out-of-j with loss); false:
+	                     * 2-out-of-3 */
+	bool ipv4;          /* the link carries IPv4: announce IPv4 routes (v4-via-v6, RFC 9229) */
+	struct ipaddr own4; /* IPv4 next hop on this interface, or IP_NONE: v4-via-v6 */
+	uint16_t mtu;       /* largest packet body + header to send */
+	int64_t hello_us;   /* hello interval */
+	uint8_t update_factor; /* update interval = hello interval * factor; 0: 4 */
+	uint16_t cost;         /* nominal rxcost, >= 1 */
 	int64_t rtt_min_us, rtt_max_us;
-	uint16_t rtt_cost;        /* added at rtt_max (RFC 9616 section 4); 0: RTT does not count */
+	uint16_t rtt_cost; /* added at rtt_max (RFC 9616 section 4); 0: RTT does not count */
 	struct babel_key key[BABEL_KEYS_MAX];
-	uint8_t key_count;        /* 0: no authentication */
-	bool accept_unsigned;     /* roll-out step: sign, but accept what is not signed */
+	uint8_t key_count;    /* 0: no authentication */
+	bool accept_unsigned; /* roll-out step: sign, but accept what is not signed */
 };
 
 /* 0, -ENOMEM, -EINVAL. The config is copied. */
 int babel_new(const struct babel_config *c, wtime now, struct babel **ret);
 void babel_free(struct babel *b);
 
-/* Adds, changes or removes an interface. Removal loses its neighbours and routes; a changed link-local
- * address restarts its hellos. 0, -EEXIST, -ENOENT, -EINVAL, -ENOMEM. */
+/* Adds, changes or removes an interface. Removal loses its neighbours and routes; a changed
+ * link-local address restarts its hellos. 0, -EEXIST, -ENOENT, -EINVAL, -ENOMEM. */
 int babel_iface_add(struct babel *b, const struct babel_iface_config *c, wtime now);
 int babel_iface_update(struct babel *b, const struct babel_iface_config *c, wtime now);
 void babel_iface_remove(struct babel *b, uint32_t iface, wtime now);
-/* The link is known to be dead (or alive again), before any hello says so: its neighbours' costs become
- * infinite at once; alive: hellos are sent at once. */
+/* The link is known to be dead (or alive again), before any hello says so: its neighbours' costs
+ * become infinite at once; alive: hellos are sent at once. */
 void babel_iface_alive(struct babel *b, uint32_t iface, bool alive, wtime now);
-/* Loss as the data path measured it, 0..1 in each direction, negative: unknown (then hello history alone
- * counts). See the metric in design. */
+/* Loss as the data path measured it, 0..1 in each direction, negative: unknown (then hello history
+ * alone counts). See the metric in design. */
 void babel_iface_loss(struct babel *b, uint32_t iface, double in, double out, wtime now);
 
 /* Announces a prefix of this node's own with a metric, or withdraws it. 0, -EINVAL, -ENOMEM. */
@@ -98,8 +99,9 @@ void babel_withdraw(struct babel *b, const struct babel_prefix *p, wtime now);
 void babel_refilter(struct babel *b, wtime now);
 void babel_transit(struct babel *b, bool transit, wtime now);
 
-/* One received UDP payload. source: the sender's address (must be link-local, else dropped); unicast:
- * it was sent to our address, not to ff02::1:6. at: when it was read from the socket (RFC 9616). */
+/* One received UDP payload. source: the sender's address (must be link-local, else dropped);
+ * unicast: it was sent to our address, not to ff02::1:6. at: when it was read from the socket (RFC
+ * 9616). */
 struct babel_datagram {
 	uint32_t iface;
 	struct ipaddr source;
@@ -109,8 +111,8 @@ struct babel_datagram {
 };
 void babel_input(struct babel *b, const struct babel_datagram *d, wtime now);
 
-/* The next packet to send; timestamps are those of now. destination: ff02::1:6 or a neighbour. The bytes
- * stay valid until the next call. False: nothing to send now. */
+/* The next packet to send; timestamps are those of now. destination: ff02::1:6 or a neighbour. The
+ * bytes stay valid until the next call. False: nothing to send now. */
 struct babel_packet {
 	uint32_t iface;
 	struct ipaddr source, destination;
@@ -125,8 +127,8 @@ void babel_stop(struct babel *b, wtime now);
 /* The route in use for a prefix changed. */
 enum babel_event_type {
 	BABEL_EVENT_ROUTE,       /* selected, or changed in next hop or metric */
-	BABEL_EVENT_UNREACHABLE, /* no route any more, but the prefix is held: an unreachable route goes in,
-	                          * never a covering default (RFC 8966 2.8) */
+	BABEL_EVENT_UNREACHABLE, /* no route any more, but the prefix is held: an unreachable route
+	                          * goes in, never a covering default (RFC 8966 2.8) */
 	BABEL_EVENT_GONE,        /* the hold is over */
 	BABEL_EVENT_NEIGHBOUR,   /* a neighbour appeared or was lost */
 };
@@ -137,9 +139,9 @@ struct babel_event {
 	uint8_t router_id[8];
 	uint16_t metric, seqno;
 	uint32_t iface;
-	struct ipaddr next_hop;  /* of the packet's family or IPv6 for v4-via-v6 */
+	struct ipaddr next_hop; /* of the packet's family or IPv6 for v4-via-v6 */
 	struct ipaddr neighbour;
-	bool lost;               /* NEIGHBOUR */
+	bool lost; /* NEIGHBOUR */
 };
 bool babel_event_next(struct babel *b, struct babel_event *ret);
 
@@ -148,19 +150,19 @@ struct babel_neighbour_info {
 	struct ipaddr address;
 	uint16_t rxcost, txcost, cost; /* cost: what routes through it pay, RTT and loss included */
 	bool has_rtt;
-	int64_t rtt_us;          /* smoothed */
-	uint16_t reach;          /* hello history, newest in the highest bit */
-	double loss;             /* of hellos received */
+	int64_t rtt_us; /* smoothed */
+	uint16_t reach; /* hello history, newest in the highest bit */
+	double loss;    /* of hellos received */
 	wtime rtt_at;
 };
 
 struct babel_route_info {
 	struct babel_prefix prefix;
 	uint8_t router_id[8];
-	uint32_t iface;          /* 0 with own */
+	uint32_t iface; /* 0 with own */
 	struct ipaddr neighbour, next_hop;
-	uint16_t metric;         /* ours, through the neighbour */
-	uint16_t advertised;     /* as the neighbour said */
+	uint16_t metric;     /* ours, through the neighbour */
+	uint16_t advertised; /* as the neighbour said */
 	uint16_t seqno;
 	bool own, selected, feasible, unreachable;
 	wtime since;
@@ -189,7 +191,7 @@ enum babel_drop {
 #define X(id, name) BABEL_DROP_##id,
 	BABEL_DROPS(X)
 #undef X
-	BABEL_DROP_COUNT
+		BABEL_DROP_COUNT
 };
 const char *babel_drop_name(enum babel_drop d);
 

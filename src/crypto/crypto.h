@@ -158,6 +158,7 @@ int ed25519_public_to_pem(const uint8_t public_key[static ED25519_PUBLIC], char 
 int ed25519_public_from_pem(struct view pem, uint8_t ret[static ED25519_PUBLIC],
 	char ret_type[static 32]);
 
-/* ---- the library ------------------------------------------------------------------------------- */
+/* ---- the library -------------------------------------------------------------------------------
+ */
 /* Its name and version, for people: "OpenSSL 3.5.9 …". */
 const char *crypto_version(void);

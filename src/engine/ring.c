@@ -66,7 +66,8 @@ void ring_commit(struct ring *r)
 {
 	size_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
 
-	/* In one order with a reader's word that it goes to sleep: it looks at the ring after it. */
+	/* In one order with a reader's word that it goes to sleep: it looks at the ring after it.
+	 */
 	atomic_store_explicit(&r->tail, tail + r->skip + r->reserved, memory_order_seq_cst);
 	r->reserved = r->skip = 0;
 }

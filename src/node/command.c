@@ -77,7 +77,7 @@ static void peer_reply(struct node *n, const struct ctl_request *r, wtime now, s
 	if (!found)
 		json_string(j, "error",
 			"no such peer: give a name, or organization/name, as `weft links` shows "
-		        "it");
+			"it");
 	else if (!done && r->command == CTL_REKEY)
 		json_string(j, "error", "the peer is not up: nothing to rekey");
 	else if (!done)

@@ -25,11 +25,11 @@ static void the_name_is_the_one_that_ranet_builds(void **state)
 	(void)state;
 	expect("acme organization", "some server", "0",
 		"303e311a3018060355040a0c1161636d65206f7267616e697a6174696f6e3114301206035504030c0b"
-	        "736f6d"
+		"736f6d"
 		"6520736572766572310a30080603550405130130");
 	expect("org a", "node a", "1",
 		"302d310e300c060355040a0c056f72672061310f300d06035504030c066e6f64652061310a30080603"
-	        "55040"
+		"55040"
 		"5130131");
 }
 

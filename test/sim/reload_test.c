@@ -67,7 +67,7 @@ static bool count_ike_to_two(void *ctx, unsigned int from, unsigned int to, bool
 
 	(void)ctx;
 	to_two += from == 0 && to == 2 && ike && data.n > FLAGS_AT &&
-		  !(data.p[FLAGS_AT] & RESPONSE);
+		!(data.p[FLAGS_AT] & RESPONSE);
 	return true;
 }
 
