@@ -14,6 +14,6 @@ from .weft import Ended, Key, Weftd, build_folder, registry, registry_node
 __all__ = [
     "Beside", "build_folder", "Connection", "EmulatedLink", "Ended", "Failed", "Iperf", "Key",
     "Lab", "Mesh", "Namespace", "peer_root", "PeerRoot", "Ping", "ping", "Process", "ranet_dn",
-    "registry", "registry_node", "StrongSwan", "tcp_serve", "tcp_transfer", "TcpSession", "wait_ping",
-    "wait_until", "Weftd",
+    "registry", "registry_node", "StrongSwan", "tcp_serve", "tcp_transfer", "TcpSession",
+    "wait_ping", "wait_until", "Weftd",
 ]
