@@ -80,7 +80,7 @@ static void go_back(struct ike_sa *sa, wtime now)
 		old->cleanup_at = WTIME_NEVER;
 		old->successor = 0;
 		ike_sa_lifetime(old, now);
-		ike_sa_take_over(sa, old);
+		ike_sa_take_over(sa, old, now);
 		return;
 	}
 }

@@ -249,12 +249,33 @@ static void move_queue(struct ike_sa *from, struct ike_sa *to)
 	}
 }
 
-void ike_sa_take_over(struct ike_sa *from, struct ike_sa *to)
+/* What is out about a child may stay without an answer, as after a lost collision of IKE rekeys: it
+ * is done again on the other SA, later, unless the answer comes after all. */
+static void renew_active(struct ike_sa *from, struct ike_sa *to, wtime now)
+{
+	const struct ike_task *t = from->active;
+	struct ike_child *c;
+
+	if (!t)
+		return;
+	if (t->type == IKE_TASK_CHILD_DELETE) {
+		ike_sa_queue(to, IKE_TASK_CHILD_DELETE, t->child);
+	} else if (t->neg && t->neg->kind == IKE_NEG_CHILD_REKEY) {
+		c = ike_child_find(from->conn, t->neg->old_child);
+		if (c)
+			child_rekey_again(c, RETRY_MIN, now);
+	} else if (t->neg && t->neg->kind == IKE_NEG_CHILD_NEW) {
+		ike_child_want(from->conn, RETRY_MIN, now);
+	}
+}
+
+void ike_sa_take_over(struct ike_sa *from, struct ike_sa *to, wtime now)
 {
 	struct ike_conn *conn = from->conn;
 
 	ike_child_move(conn, from, to);
 	move_queue(from, to);
+	renew_active(from, to, now);
 	if (conn->sa == from) {
 		conn->sa = to;
 		ike_conn_say_up(conn);
@@ -270,12 +291,12 @@ static void ike_rekeyed_by_us(struct ike_sa *sa, struct ike_sa *fresh, bool lost
 		return;
 	}
 	if (peers && peers->conn == sa->conn) { /* RFC 7296 2.8.2: ours inherits the children */
-		ike_sa_take_over(peers, fresh);
+		ike_sa_take_over(peers, fresh, now);
 		peers->loser = true;
 		peers->cleanup_at = wtime_add(now, IKE_TIME_REPLACED);
 		ike_sa_wake(peers, peers->cleanup_at);
 	}
-	ike_sa_take_over(sa, fresh);
+	ike_sa_take_over(sa, fresh, now);
 	ike_sa_delete(sa, now);
 	ike_sa_run(fresh, now);
 }
@@ -283,7 +304,7 @@ static void ike_rekeyed_by_us(struct ike_sa *sa, struct ike_sa *fresh, bool lost
 static void ike_rekeyed_by_peer(struct ike_sa *sa, struct ike_sa *fresh, wtime now)
 {
 	sa->successor = ike_sa_own_spi(fresh);
-	ike_sa_take_over(sa, fresh);
+	ike_sa_take_over(sa, fresh, now);
 	sa->state = IKE_SA_REKEYED;
 	sa->rekey_at = sa->expire_at = WTIME_NEVER;
 	sa->cleanup_at = wtime_add(now, IKE_TIME_REPLACED);

@@ -511,8 +511,8 @@ void ike_followup_response(struct ike_sa *sa, struct ike_task *t, const struct i
 void ike_followup_request(struct ike_sa *sa, const struct ike_rx *rx, struct ike_build *reply);
 
 /* ---- rekey.c: what a finished negotiation does ---- */
-/* Everything of `from` (children, queued tasks, being in use) is `to`'s from now on. */
-void ike_sa_take_over(struct ike_sa *from, struct ike_sa *to);
+/* Everything of `from` (children, tasks about them, being in use) is `to`'s from now on. */
+void ike_sa_take_over(struct ike_sa *from, struct ike_sa *to, wtime now);
 /* All exchanges of a negotiation are done. */
 int ike_neg_complete(struct ike_sa *sa, struct ike_neg *neg, wtime now);
 /* Initiator, when all four nonces are known: true when ours is the one to give up (RFC 7296 2.8).
