@@ -5,6 +5,7 @@ Without proposals of ours strongSwan offers AES-CBC before AEAD; 6.1 and 6.0.1 g
 group, 5.9.8 X25519.
 """
 import re
+import threading
 
 import pytest
 
@@ -59,15 +60,15 @@ def test_joins(lab, name, initiator):
     assert len(link["children"]) == 1 and link["rx"]["packets"] > 100
 
 
-def rekeyed(pair, before, ike, child):
+def rekeyed(pair, before, ike, child, timeout=5.0):
     """Waits until both ends have the new SAs that were asked for; returns weft's link."""
     def new():
         link = pair.link()
         return ((not ike or link["ike"]["spi_i"] != before["ike"]["spi_i"])
                 and (not child or link["children"][0]["spi_in"] != before["children"][0]["spi_in"])
                 and link)
-    wait_until(new, 5.0, "new SPIs")
-    return pair.wait_agreed()
+    wait_until(new, timeout, "new SPIs")
+    return pair.wait_agreed(timeout)
 
 
 @pytest.mark.parametrize("name, asks", [
@@ -113,17 +114,37 @@ def check_liveness(pair, asks):
                5.0, f"a liveness check of {asks} and its answer")
 
 
-def test_both_ends_rekey_at_once(lab):
-    pair = beside(lab, "6.1-mlkem768").start()
+@pytest.mark.parametrize("name", ["6.1-mlkem768", "5.9.8-defaults"])
+def test_rekeys_collide(lab, name):
+    """Both ends ask before they hear of the other: RFC 7296 2.8.1, 2.25 (wait and ask again)."""
+    pair = beside(lab, name, link={"delay_ms": 40}).start()
     pair.wait_reach()
     with pair.pings() as pings:
-        for _ in range(3):
+        for rekey in (pair.peer.rekey_child, pair.peer.rekey_ike):
             link = pair.wait_agreed()
+            by_peer = threading.Thread(target=rekey)
+            by_peer.start()
             pair.weft.tool("rekey", "n2")
-            pair.peer.rekey_child()
-            pair.peer.rekey_ike()
-            rekeyed(pair, link, ike=True, child=True)
+            by_peer.join()
+            rekeyed(pair, link, ike=True, child=True, timeout=20.0)
     assert pings.lost == 0, pings.results
+
+
+def test_a_path_that_loses(lab):
+    """Hybrid exchanges in fragments over a small path that loses every tenth packet."""
+    pair = beside(lab, "6.1-mlkem1024", "strongswan", charon={"retransmit_timeout": 0.5},
+                  link={"delay_ms": 5, "loss": 0.1, "mtu": 1280}).start()
+    for _ in range(3):
+        link = pair.wait_agreed(timeout=20.0)
+        pair.peer.rekey_ike()
+        link = rekeyed(pair, link, ike=True, child=False, timeout=20.0)
+        pair.weft.tool("rekey", "n2")
+        rekeyed(pair, link, ike=True, child=True, timeout=20.0)
+        assert pair.kex() == (H1024, H1024)
+    pair.wait_reach(timeout=10.0)
+    counters = pair.mesh.wire.show()
+    assert counters["ab"]["too_big"] == counters["ba"]["too_big"] == 0
+    assert counters["ab"]["lost"] and counters["ba"]["lost"]
 
 
 def test_ipv6_underlay(lab):

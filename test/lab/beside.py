@@ -12,13 +12,14 @@ class Beside:
     """weft is n1 and strongSwan n2 of a Mesh of two; both are configured, none is started.
 
     initiator: which of them makes the first contact. For "strongswan" weft's registry has no
-    address for it, so that weft can only answer. config: of the weft node. connection: further
-    arguments of Connection. weft and peer are the daemons, a and b their namespaces.
+    address for it, so that weft can only answer. config: of the weft node. link: settings of an
+    emulated wire. connection: further arguments of Connection. weft and peer are the daemons, a and
+    b their namespaces.
     """
 
     def __init__(self, lab, root, initiator="weft", underlay="ip4", config=None, charon=None,
-                 **connection):
-        self.mesh = Mesh(lab, 2, underlay, config)
+                 link=None, **connection):
+        self.mesh = Mesh(lab, 2, underlay, config, link=link)
         self.initiator = initiator
         self.weft = self.mesh.nodes[0]
         self.a, self.b = self.mesh.spaces

@@ -140,7 +140,8 @@ class StrongSwan:
         if self._fwmark.startswith("!"):
             plugins["socket-default"] = {"fwmark": self._fwmark[1:]}
         tree = dict(self._settings, plugins=plugins,
-                    filelog={"stderr": {"default": 1, "flush_line": "yes"}})
+                    filelog={"stderr": {"default": 1, "flush_line": "yes",
+                                         "time_format": "%T", "time_add_ms": "yes"}})
         (self.root.dir / "strongswan.conf").write_text(_conf({"charon-systemd": tree}))
         folder = self.root.dir / "swanctl"
         for sub in ("private", "pubkey"):
