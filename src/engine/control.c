@@ -183,13 +183,14 @@ void engine_turn(struct engine *e)
 		engine_kernel(e);
 		engine_sockets_update(e);
 	}
+	engine_restore(e, now);
 	if (drained && wtime_due(node_deadline(e->node), now))
 		node_tick(e->node, now);
 	while (e->failed == 0 && node_action_next(e->node, &a))
 		action_one(e, &a);
 	if (!drained || !list_empty(&e->pending))
 		os_wake_up(e->plane.wake); /* once more, before it sleeps */
-	deadline = node_deadline(e->node);
+	deadline = wtime_min(node_deadline(e->node), e->restore_at);
 	if (e->addresses_changed)
 		deadline = wtime_min(deadline, e->addresses_at);
 	if (e->timer && deadline.us != e->timer_at.us) {

@@ -162,6 +162,7 @@ static void start_watches(struct engine *e, const char *registry)
 	if (r < 0)
 		os_log_printf(&e->config.log, OS_WARNING,
 			"changes of local addresses cannot be watched: %s", strerror(-r));
+	engine_restore_start(e);
 	engine_watch(e, registry);
 }
 
@@ -217,6 +218,7 @@ int engine_new(const struct engine_config *c, struct engine **ret, struct buf *e
 	e->config = *c;
 	e->started = os_now();
 	e->plane.epoll = e->plane.event = -1;
+	e->restore_at = WTIME_NEVER;
 	list_init(&e->pending);
 	buf_add(&e->warn_files, c->warnings.p, c->warnings.n);
 	e->config.warnings = (struct view){0};
@@ -307,6 +309,7 @@ void engine_free(struct engine *e)
 	free_messages(e);
 	os_file_watch_free(e->watch);
 	os_address_watch_free(e->addresses);
+	os_kernel_watch_free(e->kernel_watch);
 	os_netlink_close(e->netlink);
 	node_free(e->node);
 	config_free((struct config *)(uintptr_t)e->config.config);

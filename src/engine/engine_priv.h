@@ -19,7 +19,10 @@ enum {
 	ENGINE_DOWN_MESSAGES = 64,     /* a round */
 	ENGINE_UP_MESSAGES = 4096,     /* a turn of the control thread */
 	ENGINE_SA_CAPACITY = 65536,
-	ENGINE_ADDRESSES_US = 1000000, /* between two looks at the host's addresses */
+	ENGINE_ADDRESSES_US = 1000000,    /* between two looks at the host's addresses */
+	ENGINE_RESTORE_US = 200000,       /* from the first loss of kernel state to its restoring */
+	ENGINE_RESTORE_GAP_US = 1000000,  /* between two such */
+	ENGINE_RESTORE_LOG_US = 10000000, /* between two lines about it */
 };
 
 /* As PLANE_DOWN_MERGE has them. */
@@ -96,6 +99,7 @@ struct engine {
 	struct os_control *control;
 	struct os_netlink *netlink;
 	struct os_address_watch *addresses;
+	struct os_kernel_watch *kernel_watch;
 	struct os_file_watch *watch;
 	char *tun_netns, *underlay_netns, *underlay_vrf;
 	bool tun_gso, udp_gso, udp_gro;
@@ -113,6 +117,10 @@ struct engine {
 	struct plane_counters own; /* drops of the control thread */
 	wtime started, timer_at, addresses_at;
 	bool starting, stopping, addresses_changed;
+	/* kernel state that another program took away: when to restore it (NEVER: nothing is
+	 * missing), not before restore_next; restored since the last line about it */
+	wtime restore_at, restore_next, restore_log_at;
+	uint32_t restored;
 	int failed;       /* negative errno */
 	struct buf error; /* lines, while starting */
 	/* lines for status: of the start, of the files as last read, of a reload by itself that was
@@ -156,6 +164,10 @@ void engine_sockets_close(struct engine *e);
 void engine_send(struct engine *e, const struct node_action *a);
 /* Applies the node's kernel state. */
 void engine_kernel(struct engine *e);
+/* Watches for kernel state that another program takes away; a failure is a warning. */
+void engine_restore_start(struct engine *e);
+/* Restores it when that is due. */
+void engine_restore(struct engine *e, wtime now);
 /* Reads the files again and applies them. */
 struct engine_reload {
 	bool force, dry_run;

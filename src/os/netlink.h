@@ -22,6 +22,14 @@ int os_netlink_apply(struct os_netlink *n, const struct kernel_state *want, stru
 /* Takes back everything that apply() made, by the marks that it bears. As apply(). */
 int os_netlink_withdraw(struct os_netlink *n, struct buf *errors);
 
+/* Calls fn when another program took away something that was applied: a rule or a route of ours, an
+ * address of the TUN, or its being up (or when events were lost, so that it may have). n (borrowed)
+ * must have been applied once, and outlives the watch. 0 or a negative errno. */
+struct os_kernel_watch;
+int os_kernel_watch_new(struct os_loop *l, const struct os_netlink *n, void (*fn)(void *ctx),
+	void *ctx, struct os_kernel_watch **ret);
+void os_kernel_watch_free(struct os_kernel_watch *w);
+
 /* Calls fn soon after local addresses of the namespace came or went (or when events were lost). */
 struct os_address_watch;
 int os_address_watch_new(struct os_loop *l, const char *netns, void (*fn)(void *ctx), void *ctx,

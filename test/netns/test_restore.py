@@ -1,0 +1,75 @@
+"""What another program takes away from the kernel's rules and routes comes back."""
+import time
+
+import pytest
+
+from lab import Mesh, wait_ping, wait_until
+
+RESTORED = "another program took away"
+# what flushing does, as `ip` and network managers do it
+FLUSHES = {
+    "rules": "ip rule flush; ip rule add priority 32766 lookup main\n"
+             "ip rule add priority 32767 lookup default\n"
+             "ip -6 rule flush; ip -6 rule add priority 32766 lookup main",
+    "own rules": "ip rule flush protocol 157; ip -6 rule flush protocol 157",
+    "routes": "ip route flush table 252; ip -6 route flush table 252",
+    "addresses": "ip addr flush dev weft0",
+    "interface": "ip link set weft0 down",
+}
+MANY = """
+import subprocess
+subprocess.run(["ip", "-b", "-"], check=True, text=True, input="".join(
+    f"route {verb} 172.16.{i >> 8}.{i & 255}/32 dev eth0 proto 99 table {table}\\n"
+    for table in (99, 1000) for verb in ("add", "del") for i in range(2500)))
+"""
+
+
+@pytest.fixture
+def mesh(lab):
+    made = Mesh(lab, 2).start()
+    made.wait_reach()
+    return made
+
+
+@pytest.mark.parametrize("what", FLUSHES)
+def test_what_is_flushed_is_back_within_two_seconds(mesh, what):
+    """host.md 10"""
+    ns, node = mesh.spaces[0], mesh.nodes[0]
+    before = ns.snapshot()
+    ns.sh(FLUSHES[what])
+    wait_until(lambda: node.process.log().count(RESTORED) == 1, 2.0, "the loss to be told")
+    wait_until(lambda: not [line for line in before.diff(ns.snapshot())
+                            if line.startswith("-route") or line.startswith("-rule")], 2.0,
+               "all to be back")
+    for family in ("ip4", "ip6"):
+        wait_ping(ns, mesh.inner(2, family), timeout=2.0)
+    node.stop()
+    assert "weft0" not in repr(ns.snapshot())
+
+
+def test_routes_taken_away_again_and_again(mesh):
+    ns, node = mesh.spaces[0], mesh.nodes[0]
+    begin = time.monotonic()
+    for _ in range(30):
+        ns.ip("route flush table 252", check=False)
+        time.sleep(0.1)
+    spent = time.monotonic() - begin
+    wait_until(lambda: ns.ip("route show table 252", check=False), 2.0, "the routes to be back")
+    # a line at once, then one each ten seconds for all of them
+    assert 1 <= node.process.log().count(RESTORED) <= 1 + spent / 10
+    wait_ping(ns, mesh.inner(2), timeout=2.0)
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def test_ten_thousand_routes_of_others_cost_nothing(mesh):
+    ns, node = mesh.spaces[0], mesh.nodes[0]
+    before = cpu_seconds(node.process.pid)
+    ns.run("python3", "-c", MANY)
+    assert cpu_seconds(node.process.pid) - before < 0.5
+    assert RESTORED not in node.process.log()
+    wait_ping(ns, mesh.inner(2), timeout=2.0)
