@@ -233,3 +233,27 @@ def test_ipv6_switched_off_is_named(home):
     assert "disable_ipv6" in home.node.process.log()
     assert before.diff(home.host.snapshot()) == []
     assert not home.node.socket.exists()
+
+
+@pytest.mark.parametrize("key", ["tun", "underlay"])
+def test_tun_and_underlay_in_two_namespaces(lab, key):
+    """The daemon is started on one side and names the other; both are afterwards as before."""
+    mesh = Mesh(lab, 2)
+    outside, inside = mesh.spaces[0], lab.ns("inside")
+    node = mesh.nodes[0]
+    if key == "tun":
+        mesh.reconfigure(1, tun={**mesh.config(1)["tun"], "netns": inside.name})
+    else:
+        mesh.reconfigure(1, underlay={"netns": outside.name})
+        node.ns = inside
+    before = outside.snapshot(), inside.snapshot()
+    mesh.start()
+    mesh.wait_up()
+    for family in ("ip4", "ip6"):
+        wait_ping(inside, mesh.inner(2, family))
+        wait_ping(mesh.spaces[1], mesh.inner(1, family))
+    assert before[0].diff(outside.snapshot()) == []
+    assert before[1].diff(inside.snapshot())
+    node.stop()
+    assert before[0].diff(outside.snapshot()) == []
+    assert before[1].diff(inside.snapshot()) == []
