@@ -18,6 +18,8 @@ POLL_S = 0.01
 STOP_S = 5.0
 TAIL_LINES = 40
 TAIL_NOISE = re.compile(r"^(sent|got) \d+\b.*\n", re.MULTILINE)
+# what a program built with a sanitizer says of itself
+SANITIZER = re.compile(r"^.*(ERROR: \w+Sanitizer|runtime error: )", re.MULTILINE)
 # ctnetlink: IPCTNL_MSG_CT_DELETE without a tuple deletes all; the reply is an nlmsgerr
 FLUSH_CONNTRACK = """
 import socket, struct
@@ -266,6 +268,9 @@ class Lab:
         problems = []
         for process in reversed(self.processes):
             process.stop(timeout=2.0)
+            found = SANITIZER.search(process.log()) if process.log_path.exists() else None
+            if found:
+                problems.append(f"{process.log_path.name}: {process.log()[found.start():][:4000]}")
         for ns in self.namespaces:
             done = run(["ip", "netns", "del", ns.name], check=False)
             if done.returncode != 0:
@@ -274,7 +279,7 @@ class Lab:
         self.namespaces.clear()
         shutil.rmtree(self.dir, ignore_errors=True)
         if problems:
-            raise Failed("cleaning up: " + "; ".join(problems))
+            raise Failed("at the end: " + "; ".join(problems))
 
     def log_tails(self):
         """(name, last lines) of each process's output."""
