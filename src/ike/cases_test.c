@@ -307,6 +307,78 @@ static void groups_and_esn(void **state)
 	bed_close(&bed);
 }
 
+/* b's engine does not see a's request, which is on the wire; the answer is an error. */
+static void refuse_by_hand(struct bed *bed, uint16_t type, struct view data)
+{
+	struct bed_packet *p = container_of(bed->wire.next, struct bed_packet, node);
+	struct ike_build b;
+
+	assert_false(list_empty(&bed->wire));
+	ike_build_begin_inner(&b);
+	ike_build_status(&b, type, data);
+	sa_of(bed, 1)->next_in++;
+	seal_and_inject(bed, 1, p->h.exchange, p->h.mid, true, &b);
+	list_del(&p->node);
+	w_free(p);
+}
+
+/* A peer without key exchanges in its children gets that form, unless we require more. */
+static void peer_without_pfs(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct ike_conn_status s;
+		struct bed bed;
+		uint32_t spi;
+
+		open_up(&bed, 30 + i, i ? IKE_PQ_REQUIRE : IKE_PQ_PREFER);
+		spi = bed_status(&bed, 0).children[0].spi_in;
+		assert_int_equal(ike_conn_rekey_child(bed.node[0].ike, BED_CONN, bed.now), 0);
+		bed_collect(&bed);
+		refuse_by_hand(&bed, IKE_N_NO_PROPOSAL_CHOSEN, (struct view){0});
+		bed_run(&bed, 10 * W_SEC);
+		assert_true(bed_is_tidy(&bed));
+		s = bed_status(&bed, 0);
+		assert_int_equal(s.children[0].spi_in == spi, i == 1);
+		if (!i)
+			assert_int_equal(s.children[0].kex[0], KEX_NONE); /* and status says so */
+		bed_run(&bed, 60 * W_SEC); /* require: tried again later, in full */
+		s = bed_status(&bed, 0);
+		assert_int_not_equal(s.children[0].spi_in, spi);
+		assert_int_equal(s.children[0].kex[1], i ? KEX_MLKEM768 : KEX_NONE);
+		bed_close(&bed);
+	}
+}
+
+/* The initiator's side of INVALID_KE_PAYLOAD, CHILD_SA_NOT_FOUND, TEMPORARY_FAILURE (2.25). */
+static void refused_rekeys(void **state)
+{
+	static const uint16_t type[] = {IKE_N_INVALID_KE_PAYLOAD, IKE_N_CHILD_SA_NOT_FOUND,
+		IKE_N_TEMPORARY_FAILURE, IKE_N_NO_ADDITIONAL_SAS, 77};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(type) / sizeof(type[0]); i++) {
+		struct bed bed;
+		uint32_t spi;
+
+		open_up(&bed, 40 + i, IKE_PQ_PREFER);
+		spi = bed_status(&bed, 0).children[0].spi_in;
+		assert_int_equal(ike_conn_rekey_child(bed.node[0].ike, BED_CONN, bed.now), 0);
+		bed_collect(&bed);
+		refuse_by_hand(&bed, type[i], view_of("\0\23", i ? 0 : 2));
+		bed_run(&bed,
+			W_SEC); /* not at once, but for a child that the peer says is not there */
+		assert_int_equal(bed_status(&bed, 0).children[0].spi_in != spi,
+			type[i] == IKE_N_CHILD_SA_NOT_FOUND);
+		assert_true(bed_can_send(&bed, 0));
+		bed_run(&bed, 50 * W_SEC);
+		assert_int_not_equal(bed_status(&bed, 0).children[0].spi_in, spi);
+		assert_int_equal(bed_status(&bed, 0).child_count, 1);
+		assert_int_equal(bed.node[0].downs, 0);
+		bed_close(&bed);
+	}
+}
+
 /* One IKE_FOLLOWUP_KE round by hand. */
 static void followup(struct bed *bed, enum kex_id id, struct view link, struct answer *ret)
 {
@@ -765,6 +837,8 @@ int main(void)
 		cmocka_unit_test(rekeyed_twice),
 		cmocka_unit_test(early_delete),
 		cmocka_unit_test(groups_and_esn),
+		cmocka_unit_test(peer_without_pfs),
+		cmocka_unit_test(refused_rekeys),
 		cmocka_unit_test(followups),
 		cmocka_unit_test(link_of_any_length),
 		cmocka_unit_test(odd_auth),

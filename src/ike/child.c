@@ -121,6 +121,7 @@ static void child_fill(struct ike_child *c, const struct ike_child_new *n, wtime
 
 	c->conn = n->sa->conn;
 	c->sa = n->sa;
+	c->confirmed = true; /* in IKE_AUTH: without our answer the peer has no SA to ask on */
 	c->rekey_at = wtime_add(now, life - ike_jitter(ike, life / JITTER_DIV));
 	c->expire_at = wtime_add(now, life + life / JITTER_DIV);
 	c->down_at = WTIME_NEVER;
@@ -204,9 +205,16 @@ void ike_child_outbound_later(struct ike_child *child, wtime at)
 
 void ike_child_confirmed(struct ike_sa *sa, wtime now)
 {
-	struct ike_child *next = sa->conn ? ike_child_find(sa->conn, sa->conn->outbound_next)
-					  : NULL;
+	struct ike_child *next;
 
+	if (!sa->conn)
+		return;
+	list_for_each (it, &sa->conn->children) {
+		struct ike_child *c = container_of(it, struct ike_child, node);
+
+		c->confirmed = c->confirmed || c->sa == sa;
+	}
+	next = ike_child_find(sa->conn, sa->conn->outbound_next);
 	if (next && next->sa == sa && child_rank(next) >= 2)
 		ike_child_outbound(next, now);
 }

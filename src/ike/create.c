@@ -221,9 +221,10 @@ static bool task_is_moot(struct ike_sa *sa, const struct ike_task *t, wtime now)
 	c = ike_child_find(sa->conn, t->child);
 	if (!c || c->state != IKE_CHILD_UP || c->redundant)
 		return true;
-	if (!ike_neg_find(sa, IKE_NEG_CHILD_REKEY, t->child))
+	if (c->confirmed && !ike_neg_find(sa, IKE_NEG_CHILD_REKEY, t->child))
 		return false;
-	c->rekey_at = wtime_add(now, IKE_TIME_FOLLOWUP);
+	/* The peer rekeys it, or may not even have it yet, if our answer was lost. */
+	c->rekey_at = wtime_add(now, c->confirmed ? IKE_TIME_FOLLOWUP : IKE_TIME_OUTBOUND);
 	ike_conn_wake(c->conn, c->rekey_at);
 	return true;
 }

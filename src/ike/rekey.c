@@ -178,6 +178,7 @@ static int complete_child(struct ike_sa *sa, struct ike_neg *neg, wtime now)
 	err = neg_child(sa, neg, now, &c);
 	if (err < 0)
 		return err;
+	c->confirmed = neg->initiator;
 	if (neg->kind == IKE_NEG_CHILD_REKEY && neg->initiator)
 		child_rekeyed_by_us(c, old, lost, now);
 	else if (neg->kind == IKE_NEG_CHILD_REKEY)
@@ -222,7 +223,8 @@ static int rekeyed_sa(struct ike_sa *sa, const struct ike_neg *neg, wtime now, s
 	fresh->origin_ours = sa->origin_ours;
 	fresh->origin_started = sa->origin_started;
 	fresh->origin_established = sa->origin_established;
-	fresh->loser = sa->loser;
+	fresh->loser = sa->loser; /* and ends when that would have ended */
+	fresh->cleanup_at = sa->loser ? sa->cleanup_at : WTIME_NEVER;
 	fresh->confirmed = true;
 	memcpy(fresh->kex, neg->kex, sizeof(fresh->kex));
 	fresh->kex_count = neg->kex_count;

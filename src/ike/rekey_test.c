@@ -277,7 +277,100 @@ static void long_run(void **state)
 	bed_close(&bed);
 }
 
-/* Hard ends: nobody can rekey, so the child is made anew. */
+/* Anything at any time on a bad wire; when it is quiet again, all is as it should be. */
+static void do_something(struct bed *bed, uint64_t what)
+{
+	struct ike *ike = bed->node[what & 1].ike;
+
+	switch (what >> 1 & 15) {
+	case 0:
+	case 1:
+	case 2:
+		(void)ike_conn_rekey_ike(ike, BED_CONN, bed->now);
+		break;
+	case 3:
+	case 4:
+	case 5:
+	case 6:
+		(void)ike_conn_rekey_child(ike, BED_CONN, bed->now);
+		break;
+	case 7:
+		(void)ike_conn_judged_down(ike, BED_CONN, bed->now);
+		break;
+	case 8:
+		(void)ike_conn_probe(ike, BED_CONN, bed->now);
+		break;
+	case 9:
+		if (what >> 5 & 1)
+			(void)ike_conn_down(ike, BED_CONN, bed->now);
+		break;
+	case 10:
+	case 11:
+		(void)ike_conn_up(ike, BED_CONN, bed->now);
+		break;
+	default:
+		break;
+	}
+	bed_collect(bed);
+}
+
+static void anything(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 60; seed++) {
+		struct bed_options o = {.seed = 8000 + seed,
+			.pq = {seed % 3 ? IKE_PQ_PREFER : IKE_PQ_OFF, IKE_PQ_PREFER}};
+		struct rng_seeded state_of;
+		struct rng rng = rng_seeded_init(&state_of, seed);
+		struct bed bed;
+
+		bed_open_up(&bed, &o);
+		bed.data_us = 50 * W_MS;
+		bed.filter = seed % 2 ? some_loss : NULL;
+		for (unsigned int i = 0; i < 200; i++) {
+			uint64_t x, pause;
+
+			rng_below(&rng, 64, &x);
+			rng_below(&rng, i % 8 ? 60 : 6000, &pause);
+			do_something(&bed, x);
+			bed_run(&bed, (int64_t)pause * W_MS);
+		}
+		bed.filter = NULL;
+		for (unsigned int i = 0; i < 2; i++)
+			(void)ike_conn_up(bed.node[i].ike, BED_CONN, bed.now);
+		bed_run(&bed, 120 * W_SEC);
+		assert_true(bed_is_tidy(&bed));
+		bed_close(&bed);
+	}
+}
+
+/* Hard ends: nobody has rekeyed in time. The child, then the IKE SA, is made anew. */
+static void hard_ends(void **state)
+{
+	struct bed_options o = {.seed = 79,
+		.ike_lifetime_us = 100 * W_SEC,
+		.child_lifetime_us = 40 * W_SEC};
+	struct ike_conn_status before, after;
+	struct bed bed;
+
+	(void)state;
+	bed_open_up(&bed, &o);
+	before = bed_status(&bed, 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		bed_conn(&bed, i)->sa->rekey_at = WTIME_NEVER;
+		ike_child_newest(bed_conn(&bed, i))->rekey_at = WTIME_NEVER;
+	}
+	bed_run(&bed, 45 * W_SEC);
+	after = bed_status(&bed, 0);
+	assert_true(bed_can_send(&bed, 0) && bed_can_send(&bed, 1));
+	assert_int_not_equal(after.children[0].spi_in, before.children[0].spi_in);
+	assert_true(after.sa.spi_i == before.sa.spi_i);
+	bed_run(&bed, 80 * W_SEC);
+	assert_true(bed_is_tidy(&bed));
+	assert_true(bed_status(&bed, 0).sa.spi_i != before.sa.spi_i);
+	bed_close(&bed);
+}
+
 static void soft_limit(void **state)
 {
 	struct bed_options o = {.seed = 78};
@@ -310,6 +403,8 @@ int main(void)
 		cmocka_unit_test(lost_collisions),
 		cmocka_unit_test(long_run),
 		cmocka_unit_test(soft_limit),
+		cmocka_unit_test(hard_ends),
+		cmocka_unit_test(anything),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,6 +134,7 @@ struct ike_child {
 	struct ike_sa *sa; /* the SA that manages it; NULL when gone */
 	struct ike_child_info info;
 	enum ike_child_state state;
+	bool confirmed;    /* the peer has it: we began its exchange, or were shown */
 	bool redundant;    /* lost a rekey collision: never outbound, its maker deletes it */
 	wtime rekey_at;    /* when a rekey is queued; info.rekey_at is what was planned first */
 	wtime expire_at;   /* hard end, or end of patience with the peer */
