@@ -77,8 +77,8 @@ enum plane_edge stage_clamp(struct plane *p, struct pkt *k)
 		return EDGE_NEXT;
 	if (k->in)
 		mtu = k->in->mtu;
-	if (k->pair->link && k->pair->link->mtu < mtu)
-		mtu = k->pair->link->mtu;
+	if (k->pair->link && pkt_mtu(k) < mtu)
+		mtu = pkt_mtu(k);
 	if (k->ip.family == IP6 && mtu < IP6_MTU_MIN)
 		mtu = IP6_MTU_MIN;
 	if (mtu > headers)

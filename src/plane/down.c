@@ -76,7 +76,7 @@ static void snapshot_swap(struct plane *p, const struct plane_snapshot *snapshot
 	struct plane_up up = {.type = PLANE_UP_SNAPSHOT_GONE, .snapshot = p->snapshot};
 
 	p->snapshot = snapshot;
-	p->pair.valid = false;
+	pair_forget(p);
 	if (up.snapshot)
 		gone(p, &up);
 }

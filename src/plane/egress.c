@@ -119,7 +119,7 @@ void plane_input_udp(struct plane *p, struct udp_rx *buffer, size_t n, wtime now
 {
 	uint32_t waiting = 0;
 
-	p->pair.valid = false;
+	pair_forget(p);
 	for (size_t i = 0; i < n; i++) {
 		struct udp_rx *b = &buffer[i];
 		uint32_t size = b->seg_size ? b->seg_size : b->len, at = 0;
@@ -156,7 +156,7 @@ enum plane_edge stage_link_parse(struct plane *p, struct pkt *k)
 	if (r != DROP_NONE)
 		return edge_drop(k, r);
 	k->ip.tos = (uint8_t)(k->ip.family == IP4 ? k->data[1] : get_u16(k->data) >> 4);
-	k->pair = pair_look(p, &k->ip);
+	k->pair = pair_look(p, &k->ip, k->again ? PAIR_AGAIN : PAIR_LINK);
 	return EDGE_NEXT;
 }
 
@@ -174,7 +174,10 @@ enum plane_edge stage_link_guard(struct plane *p, struct pkt *k)
 		return edge_drop(k, DROP_LINK_LOCAL);
 	if (f & PAIR_DST_MULTICAST)
 		return edge_drop(k, DROP_MULTICAST);
-	if (f & PAIR_SRC_OWN)
+	/* A path may lead through its own head end. */
+	if (f & PAIR_SRC_OWN && !(f & PAIR_DST_SID) && !k->hopped)
 		return edge_drop(k, DROP_OWN_SOURCE);
-	return EDGE_NEXT;
+	if (f & (PAIR_DST_SID | PAIR_DST_STEER_SOURCE))
+		return EDGE_SID;
+	return k->exit ? EDGE_EXIT : EDGE_NEXT;
 }

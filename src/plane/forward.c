@@ -7,21 +7,25 @@ enum plane_edge stage_transit(struct plane *p, struct pkt *k)
 {
 	if (!p->snapshot->transit)
 		return edge_icmp(k, DROP_TRANSIT_REFUSED, ICMP_ADMIN_PROHIBITED);
-	if (!ip_decrement_ttl(k->data, &k->ip))
+	if (!k->hopped && !ip_decrement_ttl(k->data, &k->ip))
 		return edge_icmp(k, DROP_HOP_LIMIT, ICMP_TIME_EXCEEDED);
 	k->transit = true;
 	return EDGE_NEXT;
 }
 
 /* A link below the least MTU of IPv6 (RFC 8200 section 5) must carry 1280 bytes all the same: the
- * outer datagram may be fragmented (RFC 2473 7.1). */
+ * outer datagram may be fragmented (RFC 2473 7.1). Of a packet with another one inside, those are
+ * the inner one's: its head end has nobody to tell. */
 enum plane_edge stage_fit(struct plane *p, struct pkt *k)
 {
-	uint32_t size = k->split ? k->split->seg_len : k->len, mtu = k->pair->link->mtu;
+	uint32_t size = k->split ? k->split->seg_len : k->len, mtu = pkt_mtu(k);
+	uint32_t least = IP6_MTU_MIN;
 
 	(void)p;
-	if (k->ip.family == IP6 && mtu < IP6_MTU_MIN)
-		mtu = IP6_MTU_MIN;
+	if (k->in && k->ip.proto == IP_PROTO_IP6)
+		least += k->ip.l4;
+	if (k->ip.family == IP6 && mtu < least)
+		mtu = least;
 	if (size <= mtu)
 		return EDGE_NEXT;
 	if (!k->ip.dont_fragment)
@@ -41,7 +45,7 @@ static enum plane_edge send_segments(struct plane *p, struct pkt *k, struct tx_a
 
 		ask->len = i + 1 < s->segments ? s->seg_len : s->last_len;
 		ask->more = s->segments - i - 1;
-		text = tx_room(p, ask, &drop);
+		text = pkt_room(p, k, ask, &drop);
 		if (text)
 			gso_split_write(s, i, text);
 		else
@@ -63,7 +67,7 @@ enum plane_edge stage_send(struct plane *p, struct pkt *k)
 
 	if (k->split)
 		return send_segments(p, k, &ask);
-	text = tx_room(p, &ask, &k->drop);
+	text = pkt_room(p, k, &ask, &k->drop);
 	if (!text)
 		return EDGE_DROP;
 	memcpy(text, k->data, k->len);

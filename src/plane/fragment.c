@@ -60,14 +60,14 @@ static enum drop_reason send_pieces(struct plane *p, const struct pkt *k, const 
 		.next_header = IP_PROTO_IP4,
 		.now = k->now,
 	};
-	uint32_t first = k->ip.header_len, header = first, at = first;
+	uint32_t mtu = pkt_mtu(k), first = k->ip.header_len, header = first, at = first;
 	uint16_t was = get_u16(packet + FRAGMENT_AT);
 	uint8_t later[HEADER_MAX];
 	uint32_t later_len = later_header(packet, first, later);
 	enum drop_reason drop;
 
 	while (at < len) {
-		uint32_t n = (ask.link->mtu - header) & ~UINT32_C(7), done = at - first;
+		uint32_t n = (mtu - header) & ~UINT32_C(7), done = at - first;
 		uint16_t more = MORE;
 		uint8_t *text;
 
@@ -76,7 +76,7 @@ static enum drop_reason send_pieces(struct plane *p, const struct pkt *k, const 
 			more = was & MORE;
 		}
 		ask.len = header + n;
-		text = tx_room(p, &ask, &drop);
+		text = pkt_room(p, k, &ask, &drop);
 		if (!text)
 			return drop;
 		plane_count(&p->counters.fragments, 1);
@@ -95,7 +95,7 @@ enum plane_edge stage_fragment(struct plane *p, struct pkt *k)
 {
 	uint32_t segments = k->split ? k->split->segments : 1;
 
-	if (k->pair->link->mtu < k->ip.header_len + 8U)
+	if (pkt_mtu(k) < k->ip.header_len + 8U)
 		return edge_drop(k, DROP_TOO_BIG);
 	for (uint32_t i = 0; i < segments; i++) {
 		uint32_t len = k->split ? gso_split_write(k->split, i, p->scratch) : k->len;

@@ -68,6 +68,8 @@ enum plane_edge stage_icmp(struct plane *p, struct pkt *k)
 		.about = &k->ip,
 		.source = &source,
 		.mtu = k->icmp_mtu,
+		.pointer = k->icmp_pointer,
+		.code = k->icmp_code,
 	};
 	struct pair back = {.src = source, .dst = k->ip.src};
 	size_t len;

@@ -14,7 +14,7 @@ enum plane_edge stage_tun_parse(struct plane *p, struct pkt *k)
 	k->len = k->ip.len;
 	k->segments = p->split.segments;
 	plane_count(&p->counters.tun_rx_packets, k->segments);
-	k->pair = pair_look(p, &k->ip);
+	k->pair = pair_look(p, &k->ip, PAIR_TUN);
 	return EDGE_NEXT;
 }
 
@@ -52,12 +52,14 @@ enum plane_edge stage_tun_guard(struct plane *p, struct pkt *k)
 		return edge_drop(k, DROP_MARTIAN);
 	if (is_loop(p, k, port))
 		return edge_drop(k, DROP_LOOP);
-	return EDGE_NEXT;
+	if (f & PAIR_DST_SID_SPACE || (k->ip.routing && srv6_has_srh(view_of(k->data, k->ip.len))))
+		return edge_drop(k, DROP_SRV6_FROM_TUN);
+	return k->pair->steer ? EDGE_ASIDE : EDGE_NEXT;
 }
 
 void plane_input_tun(struct plane *p, struct tun_rx *frame, size_t n, wtime now)
 {
-	p->pair.valid = false;
+	pair_forget(p);
 	for (size_t i = 0; i < n; i++) {
 		struct pkt k = {
 			.data = frame[i].data,

@@ -94,17 +94,19 @@ static unsigned int flags_of(const struct plane_snapshot *s, const struct ipaddr
 void pair_route(struct plane *p, struct pair *x)
 {
 	const struct plane_snapshot *s = p->snapshot;
+	const struct ipaddr *dst = x->push ? &x->push->first : &x->dst;
+	const struct ipaddr *src = x->push ? &x->push->source : &x->src;
 	const struct plane_next_hop *hop;
 	uint32_t value;
 
 	x->routed = false;
 	x->link = NULL;
-	if (pair_is_own(s, &x->dst)) {
+	if (pair_is_own(s, dst)) {
 		x->routed = true;
 		x->type = PLANE_LOCAL;
 		return;
 	}
-	if (!s->fib || !fib_lookup(s->fib, &x->dst, &x->src, &value) || value >= s->next_hop_count)
+	if (!s->fib || !fib_lookup(s->fib, dst, src, &value) || value >= s->next_hop_count)
 		return;
 	hop = &s->next_hop[value];
 	x->routed = true;
@@ -113,9 +115,23 @@ void pair_route(struct plane *p, struct pair *x)
 		x->link = plane_link_of(p, hop->slot);
 }
 
-const struct pair *pair_look(struct plane *p, const struct ip_view *v)
+void pair_forget(struct plane *p)
 {
-	struct pair *x = &p->pair;
+	for (int i = 0; i < PAIR_USES; i++)
+		p->pair[i].valid = false;
+}
+
+/* What segment routing says about a pair. */
+static void look_srv6(const struct plane_srv6 *s, struct pair *x, enum pair_use use)
+{
+	x->flags |= srv6_look(s, x, use);
+	x->steer = use == PAIR_TUN ? srv6_steer_of(s, &x->dst, &x->src) : NULL;
+	x->push = x->steer && x->steer->type == PLANE_STEER_PUSH ? x->steer->push : NULL;
+}
+
+const struct pair *pair_look(struct plane *p, const struct ip_view *v, enum pair_use use)
+{
+	struct pair *x = &p->pair[use];
 
 	if (x->valid && memcmp(&x->src, &v->src, sizeof(v->src)) == 0 &&
 		memcmp(&x->dst, &v->dst, sizeof(v->dst)) == 0)
@@ -123,6 +139,10 @@ const struct pair *pair_look(struct plane *p, const struct ip_view *v)
 	x->src = v->src;
 	x->dst = v->dst;
 	x->flags = flags_of(p->snapshot, &x->src, &x->dst);
+	x->steer = NULL;
+	x->push = NULL;
+	if (p->snapshot->srv6)
+		look_srv6(p->snapshot->srv6, x, use);
 	pair_route(p, x);
 	x->valid = true;
 	return x;

@@ -4,7 +4,8 @@
  *
  * A packet walks through stages; what a stage decides is an edge of one table (plane.c). IPv4 and
  * IPv6 with their rules for a router: RFC 1812, RFC 8200; ICMP errors RFC 4443, RFC 1191, RFC 8201;
- * ECN RFC 6040; IPv4 fragmenting RFC 791. Not here: policies, SRv6, a scheduler, a capture tap.
+ * ECN RFC 6040; IPv4 fragmenting RFC 791; segment routing RFC 8754, RFC 8986. Not here: a
+ * scheduler, a capture tap.
  *
  * A round: any number of plane_input_*() calls, then plane_flush(), then the caller takes and sends
  * the outputs, and calls plane_round_done(); the outputs point into the plane's buffers and into
@@ -17,6 +18,8 @@
 #include "base/cur.h"
 #include "base/time.h"
 #include "fib/fib.h"
+#include "policy/policy.h"
+#include "srv6/srv6.h"
 #include "wire/drop.h"
 #include "wire/frame.h"
 #include "wire/tunnel.h"
@@ -53,6 +56,54 @@ struct plane_next_hop {
 	uint32_t slot; /* PLANE_LINK */
 };
 
+/* ---- policies and segments ---- */
+
+/* Mutable facts of a policy, made by the control side, which frees it when no snapshot names it any
+ * more; written by the plane thread (relaxed atomics) and readable by any. It may serve one policy
+ * over many snapshots, so that numbers go on. All zero to start. */
+struct plane_policy_state {
+	uint64_t packets, bytes; /* inner, put into a send */
+	uint64_t dropped;        /* by PLANE_STEER_DROP */
+	int64_t path_mtu_at_us;  /* when path_mtu was told (wtime) */
+	uint32_t path_mtu;       /* of steered packets, told by a router on their way; 0: none */
+};
+
+enum plane_steer_type {
+	PLANE_STEER_PUSH,   /* segments in front, and routed by the first of them */
+	PLANE_STEER_DIRECT, /* as without a policy, but counted */
+	PLANE_STEER_DROP,   /* no candidate is left, and the policy says so: DROP_POLICY_FALLBACK */
+};
+
+/* What is done with the packets of a policy. */
+struct plane_steer {
+	enum plane_steer_type type;
+	/* PUSH. Its first segment must not be a SID of this node: leave such out. */
+	const struct srv6_steer *push;
+	struct plane_policy_state *state; /* NULL: nothing is counted, no path MTU is kept */
+};
+
+/* srv6_localsid.argument: where a decapsulating SID's packets go. */
+enum plane_table {
+	PLANE_TABLE_MESH, /* routed as if they had come over the link as they are */
+	PLANE_TABLE_HOST, /* into the TUN: an exit, for destinations that are announced (their route
+	                   * is PLANE_LOCAL) or in exit_allow */
+};
+
+/* Sets of prefixes are tables whose values say nothing; NULL is the empty set. */
+struct plane_srv6 {
+	const struct policy *policy; /* for packets of the TUN; NULL: none */
+	const struct plane_steer *steer;
+	uint32_t steer_count;              /* what rules have as their steer; beyond: no policy */
+	const struct srv6_table *localsid; /* own SIDs; NULL: none */
+	/* What may not be a destination from the TUN (RFC 8754 5.1): SIDs, own and others'.
+	 * Locators are no SIDs: a node may have a host's address in its locator. */
+	const struct fib *sid_space;
+	const struct fib *mesh_source; /* who may send to own SIDs */
+	const struct fib *exit_allow;
+	struct ipaddr source; /* of steered packets; errors about them are sent there */
+	bool refuse_hmac; /* refuse routing headers with an HMAC TLV, else it is not looked at */
+};
+
 /* The immutable tables that the plane reads: swapped whole. Everything it points to lives as long
  * as it does. */
 struct plane_snapshot {
@@ -73,6 +124,7 @@ struct plane_snapshot {
 	bool transit;         /* forward between links */
 	bool copy_dscp;       /* outer DSCP is the inner's, else 0 */
 	uint16_t tun_mtu;
+	const struct plane_srv6 *srv6; /* NULL: no policies and no SIDs */
 };
 
 /* ---- control -> plane ---- */

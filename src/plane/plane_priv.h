@@ -36,7 +36,20 @@ enum pair_flag {
 	PAIR_DST_LINK_LOCAL = 1 << 3, /* unicast, or multicast of link scope */
 	PAIR_DST_MULTICAST = 1 << 4,
 	PAIR_SRC_OWN = 1 << 5,
-	PAIR_DST_ENDPOINT = 1 << 6, /* some tunnel endpoint has this address */
+	PAIR_DST_ENDPOINT = 1 << 6,      /* some tunnel endpoint has this address */
+	PAIR_DST_SID = 1 << 7,           /* of this node; from a link */
+	PAIR_SRC_MESH = 1 << 8,          /* may send to a SID; with PAIR_DST_SID */
+	PAIR_DST_SID_SPACE = 1 << 9,     /* of any node; from the TUN */
+	PAIR_DST_STEER_SOURCE = 1 << 10, /* where errors about steered packets come to */
+	PAIR_DST_EXIT = 1 << 11,         /* the exit may reach it; once out of its segments */
+};
+
+/* Where a pair is looked at: its entry in the cache, and what is asked about it. */
+enum pair_use {
+	PAIR_TUN,   /* from the TUN: policies */
+	PAIR_LINK,  /* from a link: SIDs */
+	PAIR_AGAIN, /* the same packet after it was at a SID */
+	PAIR_USES,
 };
 
 struct pair {
@@ -45,7 +58,10 @@ struct pair {
 	bool valid;
 	bool routed; /* a route was found */
 	enum plane_next_hop_type type;
-	const struct plane_link *link; /* PLANE_LINK: NULL when it is gone */
+	const struct plane_link *link;   /* PLANE_LINK: NULL when it is gone */
+	const struct plane_steer *steer; /* of its policy, NULL: none */
+	const struct srv6_steer *push;   /* segments to push, by which it is routed; NULL: none */
+	const struct srv6_localsid *sid; /* with PAIR_DST_SID */
 };
 
 struct pkt {
@@ -60,9 +76,14 @@ struct pkt {
 	wtime now, time;           /* time: when it was read from its socket */
 	enum drop_reason drop;     /* why, on EDGE_DROP and EDGE_ICMP */
 	enum icmp_error_type icmp; /* what to say, on EDGE_ICMP */
-	uint32_t icmp_mtu;
+	uint32_t icmp_mtu, icmp_pointer;
+	uint8_t icmp_code;
+	struct srv6_stamp stamp;        /* with pair->push */
 	uint8_t outer_tos, next_header; /* from a link: as its datagram had them */
 	bool transit;
+	bool again;  /* it was at a SID of this node */
+	bool hopped; /* and a hop was taken from it there */
+	bool exit;   /* to be delivered by this exit */
 };
 
 enum plane_edge {
@@ -70,7 +91,9 @@ enum plane_edge {
 	EDGE_DROP,
 	EDGE_ICMP,  /* an error to the source, then a drop */
 	EDGE_LOCAL, /* for this host */
-	EDGE_ASIDE, /* the stage's side exit: the control side, or fragmenting */
+	EDGE_ASIDE, /* the stage's side exit: the control side, fragmenting, a policy */
+	EDGE_SID,   /* to a SID of this node, or where errors about steered packets come to */
+	EDGE_EXIT,  /* out of its segments, and to be delivered here */
 	EDGE_DONE,
 	EDGE_COUNT,
 };
@@ -79,11 +102,14 @@ enum plane_stage {
 	STAGE_END, /* no stage */
 	STAGE_TUN_PARSE,
 	STAGE_TUN_GUARD,
+	STAGE_STEER,
 	STAGE_TUN_ROUTE,
 	STAGE_LINK_PARSE,
 	STAGE_LINK_GUARD,
 	STAGE_LINK_ROUTE,
 	STAGE_LINK_LOCAL,
+	STAGE_LOCALSID,
+	STAGE_EXIT,
 	STAGE_TRANSIT,
 	STAGE_CLAMP,
 	STAGE_CLAMP_LOCAL,
@@ -144,7 +170,7 @@ struct plane {
 	struct plane_config config;
 	const struct plane_snapshot *snapshot;
 	struct plane_counters counters;
-	struct pair pair; /* the one-entry route cache */
+	struct pair pair[PAIR_USES]; /* the route cache, one entry a use */
 	struct bucket ike, icmp;
 	uint16_t segments_max;
 
@@ -197,7 +223,9 @@ void plane_walk(struct plane *p, struct pkt *k, enum plane_stage stage);
 const struct plane_link *plane_link_of(const struct plane *p, uint32_t slot);
 
 /* pair.c: looks at the addresses of a parsed packet and finds its route (cached). */
-const struct pair *pair_look(struct plane *p, const struct ip_view *v);
+const struct pair *pair_look(struct plane *p, const struct ip_view *v, enum pair_use use);
+/* Forgets what is cached. */
+void pair_forget(struct plane *p);
 /* Finds the route of a pair whose addresses are set. */
 void pair_route(struct plane *p, struct pair *x);
 /* True for an address of the TUN. */
@@ -224,17 +252,42 @@ void tx_reset(struct plane *p);
  * when there is no room. */
 bool deliver(struct plane *p, uint8_t *packet, const struct ip_view *v);
 
+/* srv6.c: flags of a pair whose addresses are set, and its SID. */
+unsigned int srv6_look(const struct plane_srv6 *s, struct pair *x, enum pair_use use);
+/* What the policy of a packet of the TUN says; NULL: there is none. */
+const struct plane_steer *srv6_steer_of(const struct plane_srv6 *s, const struct ipaddr *dst,
+	const struct ipaddr *src);
+/* The largest packet that fits behind its segments; for a pair with push and link. */
+uint32_t srv6_mtu(const struct pkt *k);
+/* As tx_room(), for a packet with a policy: where to write it, behind its segments. */
+uint8_t *srv6_room(struct plane *p, const struct pkt *k, const struct tx_ask *inner,
+	enum drop_reason *ret_drop);
+
+/* The largest packet that the way on carries in one piece; the pair has a link. */
+static inline uint32_t pkt_mtu(const struct pkt *k)
+{
+	return k->pair->push ? srv6_mtu(k) : k->pair->link->mtu;
+}
+
+/* Room for a packet on its way on. */
+static inline uint8_t *pkt_room(struct plane *p, const struct pkt *k, const struct tx_ask *ask,
+	enum drop_reason *ret_drop)
+{
+	return k->pair->steer ? srv6_room(p, k, ask, ret_drop) : tx_room(p, ask, ret_drop);
+}
+
 /* punt.c: an IKE message (behind its marker), and an inner packet for the control side. */
 void punt_ike(struct plane *p, const struct udp_rx *b, struct view data, wtime now);
 void punt_link(struct plane *p, const struct pkt *k);
 
 /* The stages. */
-plane_stage_fn stage_tun_parse, stage_tun_guard;     /* ingress.c */
-plane_stage_fn stage_link_parse, stage_link_guard;   /* egress.c */
-plane_stage_fn stage_route;                          /* pair.c */
-plane_stage_fn stage_link_local, stage_deliver;      /* local.c */
-plane_stage_fn stage_transit, stage_fit, stage_send; /* forward.c */
-plane_stage_fn stage_fragment;                       /* fragment.c */
-plane_stage_fn stage_clamp;                          /* clamp.c */
-plane_stage_fn stage_drop;                           /* plane.c */
-plane_stage_fn stage_icmp;                           /* icmp.c */
+plane_stage_fn stage_tun_parse, stage_tun_guard;        /* ingress.c */
+plane_stage_fn stage_link_parse, stage_link_guard;      /* egress.c */
+plane_stage_fn stage_route;                             /* pair.c */
+plane_stage_fn stage_link_local, stage_deliver;         /* local.c */
+plane_stage_fn stage_transit, stage_fit, stage_send;    /* forward.c */
+plane_stage_fn stage_fragment;                          /* fragment.c */
+plane_stage_fn stage_clamp;                             /* clamp.c */
+plane_stage_fn stage_steer, stage_localsid, stage_exit; /* srv6.c */
+plane_stage_fn stage_drop;                              /* plane.c */
+plane_stage_fn stage_icmp;                              /* icmp.c */
