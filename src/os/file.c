@@ -2,13 +2,25 @@
 #include "os/file.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CHUNK = 4096, NUMBER_MAX = 32 };
+enum { CHUNK = 4096, NUMBER_MAX = 32, PIPE_WAIT_MS = 1000 };
+
+/* A pipe in the place of a file: its writer has a second, not the whole life of the caller. */
+static int file_wait(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int n = poll(&p, 1, PIPE_WAIT_MS);
+
+	if (n < 0 && errno != EINTR)
+		return -errno;
+	return n == 0 ? -ETIMEDOUT : 0;
+}
 
 static int file_read_fd(int fd, size_t limit, struct buf *ret)
 {
@@ -20,6 +32,13 @@ static int file_read_fd(int fd, size_t limit, struct buf *ret)
 
 		if (got < 0 && errno == EINTR)
 			continue;
+		if (got < 0 && errno == EAGAIN) {
+			int r = file_wait(fd);
+
+			if (r < 0)
+				return r;
+			continue;
+		}
 		if (got < 0)
 			return -errno;
 		if (got == 0)
@@ -35,7 +54,7 @@ static int file_read_fd(int fd, size_t limit, struct buf *ret)
 int os_file_read(const char *path, size_t limit, struct buf *ret)
 {
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	int r;
 
 	if (fd < 0)

@@ -1,5 +1,6 @@
 /* The loop's timers, wake-ups, names, file watching, and the control socket with its clients. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -184,6 +185,30 @@ static void test_file_read(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
+/* A reload must come to an end whatever lies in the file's place. */
+static void test_file_read_of_a_pipe_ends(void **state)
+{
+	char path[] = "/tmp/weft-test-XXXXXX";
+	struct buf text = {0};
+	int fd;
+
+	(void)state;
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(os_file_read(path, 8, &text), 0); /* nobody writes: empty */
+	assert_int_equal(text.n, 0);
+	fd = open(path, O_RDWR | O_NONBLOCK);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "abc", 3), 3);
+	assert_int_equal(os_file_read(path, 8, &text), -ETIMEDOUT); /* and no end comes */
+	close(fd);
+	buf_free(&text);
+	assert_int_equal(unlink(path), 0);
+}
+
 /* ---- the control socket ---- */
 
 struct server {
@@ -323,6 +348,7 @@ int main(void)
 		cmocka_unit_test(test_resolve),
 		cmocka_unit_test(test_file_watch),
 		cmocka_unit_test(test_file_read),
+		cmocka_unit_test(test_file_read_of_a_pipe_ends),
 		cmocka_unit_test(test_control),
 		cmocka_unit_test(test_control_bad_clients),
 	};
