@@ -20,12 +20,22 @@ static int bed_rng(void *ctx, void *p, size_t n)
 	return err;
 }
 
+static void bed_spi(void *ctx, uint64_t own_spi, bool known)
+{
+	struct bed_node *node = ctx;
+
+	assert_int_not_equal(own_spi, 0);
+	node->spis += known ? 1 : -1;
+}
+
 static void bed_engine(struct bed *bed, unsigned int which, const struct bed_options *o)
 {
 	struct bed_node *n = &bed->node[which];
 	struct ike_config c = {.rng = n->rng,
 		.key = n->key,
-		.cookie_threshold = o->cookie_threshold};
+		.cookie_threshold = o->cookie_threshold,
+		.spi = bed_spi,
+		.spi_ctx = n};
 
 	assert_int_equal(ike_new(&c, &n->ike), 0);
 }

@@ -42,6 +42,7 @@ struct bed_node {
 	unsigned int child_count; /* ever made */
 	uint32_t outbound;        /* handle, 0: none */
 	unsigned int ups, downs, fails, seen;
+	int spis; /* known to ike_config.spi now */
 	char reason[IKE_REASON_TEXT];
 };
 

@@ -34,6 +34,33 @@ static void handshake_hybrid(void **state)
 	bed_close(&bed);
 }
 
+/* A stranger gets nothing that tells its messages from a flood's: only SAs of ours, and those whose
+ * peer has authenticated itself, are told, and each is told off when it ends. */
+static void spis_are_told_while_their_peer_is_known(void **state)
+{
+	struct bed_options o = {.seed = 3, .passive = {false, true}};
+	struct bed bed;
+
+	(void)state;
+	bed_open(&bed, &o);
+	while (list_empty(&bed.node[1].ike->half_open))
+		assert_true(bed_step(&bed));
+	assert_int_equal(bed.node[0].spis, 1);
+	assert_int_equal(bed.node[1].spis, 0);
+	assert_true(bed_run_until_up(&bed, 3 * W_SEC));
+	assert_int_equal(bed.node[1].spis, 1);
+	assert_int_equal(ike_conn_rekey_ike(bed.node[1].ike, BED_CONN, bed.now), 0);
+	bed_run(&bed, 40 * W_SEC);
+	assert_true(bed_is_tidy(&bed));
+	assert_int_equal(bed.node[0].spis, 1);
+	assert_int_equal(bed.node[1].spis, 1);
+	ike_conn_remove(bed.node[0].ike, BED_CONN, bed.now);
+	ike_conn_remove(bed.node[1].ike, BED_CONN, bed.now);
+	assert_int_equal(bed.node[0].spis, 0);
+	assert_int_equal(bed.node[1].spis, 0);
+	bed_close(&bed);
+}
+
 /* What the filter does to the first so many datagrams of a kind. */
 struct treat {
 	enum ike_exchange exchange;
@@ -519,6 +546,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(handshake_hybrid),
+		cmocka_unit_test(spis_are_told_while_their_peer_is_known),
 		cmocka_unit_test(handshake_bad_wire),
 		cmocka_unit_test(handshake_lossy),
 		cmocka_unit_test(crossing_start),

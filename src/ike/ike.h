@@ -32,6 +32,10 @@ struct ike_config {
 	uint32_t half_open_max;
 	/* Largest IP datagram that IKE sends (fragment size, RFC 7383 2.5.1); 0: default 1280. */
 	uint32_t datagram_max;
+	/* Told, with our SPI, when an SA begins that we know the peer of (ours from the start, one
+	 * of a peer when it has authenticated itself), and when it ends. NULL: nobody listens. */
+	void (*spi)(void *ctx, uint64_t own_spi, bool known);
+	void *spi_ctx;
 };
 
 struct ike_conn_config {

@@ -187,6 +187,7 @@ void ike_conn_sa_up(struct ike_sa *sa, bool initial_contact, wtime now)
 	bool wins;
 
 	ike_sa_init_done(sa);
+	ike_sa_tell_spi(sa, true);
 	sa->state = IKE_SA_UP;
 	sa->established = sa->origin_established = sa->heard = now;
 	sa->expire_at = WTIME_NEVER;

@@ -49,6 +49,14 @@ uint64_t ike_sa_own_spi(const struct ike_sa *sa)
 	return sa->initiator ? sa->spi_i : sa->spi_r;
 }
 
+void ike_sa_tell_spi(struct ike_sa *sa, bool known)
+{
+	if (sa->spi_told == known || !sa->ike->config.spi)
+		return;
+	sa->spi_told = known;
+	sa->ike->config.spi(sa->ike->config.spi_ctx, ike_sa_own_spi(sa), known);
+}
+
 struct ike_sa *ike_sa_find(const struct ike *ike, uint64_t own_spi)
 {
 	struct hash_node *n;
@@ -104,6 +112,8 @@ int ike_sa_new(struct ike *ike, struct ike_conn *conn, uint64_t spi_i, uint64_t 
 		goto err_timer;
 	list_add_tail(conn ? &conn->sas : &ike->half_open, &sa->node);
 	ike->stats.sas++;
+	if (conn)
+		ike_sa_tell_spi(sa, true);
 	*ret = sa;
 	return 0;
 err_timer:
@@ -141,6 +151,7 @@ void ike_sa_kill(struct ike_sa *sa)
 	if (sa->state == IKE_SA_DEAD)
 		return;
 	ike_sa_init_done(sa);
+	ike_sa_tell_spi(sa, false);
 	hash_del(&ike->by_spi, &sa->by_spi);
 	ike_timer_leave(ike, &sa->timer);
 	if (sa->conn) {

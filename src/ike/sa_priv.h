@@ -182,7 +182,7 @@ struct ike_rx;
 struct ike_sa {
 	struct list node;
 	struct hash_node by_spi, by_init;
-	bool in_init_table, counted_half_open;
+	bool in_init_table, counted_half_open, spi_told;
 	struct ike_timer timer;
 	struct ike *ike;
 	struct ike_conn *conn; /* NULL for a half-open one */
@@ -353,6 +353,8 @@ int ike_sa_new(struct ike *ike, struct ike_conn *conn, uint64_t spi_i, uint64_t 
 void ike_sa_init_done(struct ike_sa *sa);
 /* spi_i or spi_r, by sa->initiator. */
 uint64_t ike_sa_own_spi(const struct ike_sa *sa);
+/* Tells ike_config.spi, once for each change. */
+void ike_sa_tell_spi(struct ike_sa *sa, bool known);
 struct ike_sa *ike_sa_find(const struct ike *ike, uint64_t own_spi);
 /* An unused own SPI. 0 or the rng's error. */
 int ike_sa_spi_new(struct ike *ike, uint64_t *ret);
