@@ -7,7 +7,10 @@
 
 static int start(struct node *n, const struct node_config *c, wtime now, struct buf *error)
 {
-	const struct ike_config ic = {.rng = c->rng, .key = c->key};
+	const struct ike_config ic = {.rng = c->rng,
+		.key = c->key,
+		.spi = c->spis ? node_spis_set : NULL,
+		.spi_ctx = c->spis};
 	struct buf report = {0};
 	int err = node_router_id(c->config, n->router_id);
 

@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "base/time.h"
 #include "conf/conf.h"
+#include "node/spis.h"
 #include "plane/plane.h"
 #include "wire/frame.h"
 #include "wire/kernel.h"
@@ -64,6 +65,7 @@ struct node_config {
 	const struct registry *registry; /* gets owned */
 	const char *version;             /* borrowed */
 	uint32_t tun_mtu_max;            /* 0: no limit */
+	struct node_spis *spis; /* borrowed for the node's life: told its IKE SPIs; NULL: nobody */
 };
 
 /* Makes a node; its first actions wait at once. On failure a line for people is in error. 0,
