@@ -116,7 +116,8 @@ static int start_node(struct engine *e)
 		.key = e->config.key,
 		.config = e->config.config,
 		.registry = e->config.registry,
-		.version = e->config.version};
+		.version = e->config.version,
+		.spis = e->plane.spis};
 
 	e->config.config = NULL;
 	e->config.registry = NULL;

@@ -73,8 +73,9 @@ struct engine_plane {
 	size_t first_socket; /* who is read first, by turns */
 
 	struct ring down, facts, known, unknown;
-	struct os_wake *wake; /* the control thread */
-	int event;            /* wakes the plane thread */
+	struct node_spis *spis; /* written by the control thread */
+	struct os_wake *wake;   /* the control thread */
+	int event;              /* wakes the plane thread */
 	_Atomic bool asleep, stop, stopped;
 };
 

@@ -118,6 +118,10 @@ int engine_plane_init(struct engine_plane *t, const struct engine_config *c)
 	if (r == 0)
 		r = node_tunnel_new(ENGINE_SA_CAPACITY, &t->config);
 	if (r == 0)
+		r = node_spis_new(&t->spis);
+	t->config.ike_known = node_spis_know;
+	t->config.ike_known_ctx = t->spis;
+	if (r == 0)
 		r = plane_make_pool(t);
 	if (r < 0)
 		return r;
@@ -139,6 +143,7 @@ void engine_plane_done(struct engine_plane *t)
 		close(t->event);
 	os_pool_unmap(t->pool, t->pool_size);
 	node_tunnel_free(&t->config);
+	node_spis_free(t->spis);
 	ring_done(&t->down);
 	ring_done(&t->facts);
 	ring_done(&t->known);
