@@ -35,6 +35,7 @@ struct client {
 	size_t queued;
 	unsigned int open; /* handles not closed yet */
 	bool closing;
+	bool finished; /* it asks nothing more, and gets what it asked for */
 };
 
 struct reply {
@@ -83,7 +84,7 @@ static void reply_sent(uv_write_t *uv, int status)
 	struct reply *r = uv->data;
 
 	r->client->queued -= r->text.n;
-	if (status < 0)
+	if (status < 0 || (r->client->finished && r->client->queued == 0))
 		client_close(r->client);
 	else if (!r->client->closing)
 		(void)uv_timer_again(&r->client->idle);
@@ -136,6 +137,11 @@ static void client_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *b)
 	(void)b;
 	if (got == 0)
 		return;
+	if (got == UV_EOF && c->queued > 0) {
+		c->finished = true;
+		(void)uv_read_stop(stream);
+		return;
+	}
 	if (got < 0) { /* the end, or no room for more: the request is too large */
 		client_close(c);
 		return;

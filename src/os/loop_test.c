@@ -314,6 +314,28 @@ static void test_control(void **state)
 }
 
 /* Clients that send too much, or never read, are cut off, and nobody else notices. */
+/* As `socat` and `nc -N` do it: what was asked for comes whole, then the end. */
+static void test_control_half_closed(void **state)
+{
+	struct server s = {.reply_bytes = OS_CONTROL_QUEUE / 4};
+	static uint8_t chunk[65536];
+	size_t sum = 0;
+	ssize_t got;
+	int fd;
+
+	(void)state;
+	server_start(&s);
+	fd = client_connect(&s);
+	assert_int_equal(write(fd, "a\n", 2), 2);
+	assert_int_equal(shutdown(fd, SHUT_WR), 0);
+	while ((got = read(fd, chunk, sizeof(chunk))) > 0)
+		sum += (size_t)got;
+	assert_int_equal(got, 0);
+	assert_int_equal(sum, s.reply_bytes + 1);
+	close(fd);
+	server_stop(&s);
+}
+
 static void test_control_bad_clients(void **state)
 {
 	struct server s = {.reply_bytes = OS_CONTROL_QUEUE / 4};
@@ -350,6 +372,7 @@ int main(void)
 		cmocka_unit_test(test_file_read),
 		cmocka_unit_test(test_file_read_of_a_pipe_ends),
 		cmocka_unit_test(test_control),
+		cmocka_unit_test(test_control_half_closed),
 		cmocka_unit_test(test_control_bad_clients),
 	};
 
