@@ -427,11 +427,13 @@ static uint16_t refuse_now(const struct ike_sa *sa, enum ike_neg_kind kind,
 	return kind == IKE_NEG_CHILD_REKEY ? refuse_child_rekey(sa, c) : 0;
 }
 
-static void refuse_select(enum ike_select s, const struct ike_choice *choice,
-	struct ike_build *reply)
+static void refuse_select(const struct ike_sa *sa, enum ike_select s,
+	const struct ike_choice *choice, struct ike_build *reply)
 {
 	uint8_t group[2];
 
+	if (s == IKE_SELECT_CLASSIC)
+		ike_emit_reason(sa->conn, IKE_EVENT_FAILED, IKE_CLASSIC_REFUSED);
 	if (s != IKE_SELECT_GROUP) {
 		ike_build_status(reply, IKE_N_NO_PROPOSAL_CHOSEN, (struct view){0});
 		return;
@@ -561,7 +563,7 @@ void ike_create_request(struct ike_sa *sa, const struct ike_rx *rx, struct ike_b
 	s = ike_proposal_select(&policy, ike_msg_find(rx->m, IKE_PL_SA)->body,
 		ke ? ike_ke_read(ke->body).method : 0, &choice);
 	if (s != IKE_SELECT_OK) {
-		refuse_select(s, &choice, reply);
+		refuse_select(sa, s, &choice, reply);
 		return;
 	}
 	neg = ike_neg_new(kind, false);

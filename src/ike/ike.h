@@ -115,7 +115,8 @@ enum ike_event_type {
 	IKE_EVENT_NONE,
 	IKE_EVENT_UP,             /* an IKE SA is established, or rekeyed (then: replaced) */
 	IKE_EVENT_DOWN,           /* the connection has no IKE SA any more; reason says why */
-	IKE_EVENT_FAILED,         /* an attempt failed; the next follows with back-off */
+	IKE_EVENT_FAILED,         /* an attempt failed, or new keys for what is up were refused; the
+	                           * next follows with back-off */
 	IKE_EVENT_CHILD_UP,       /* install both directions; receive at once; do not send yet */
 	IKE_EVENT_CHILD_OUTBOUND, /* send on this child from now on */
 	IKE_EVENT_CHILD_DOWN,     /* remove both directions */

@@ -383,6 +383,8 @@ void ike_neg_failed(struct ike_sa *sa, struct ike_task *t, uint16_t type, wtime 
 	}
 	if (type == IKE_N_NO_PROPOSAL_CHOSEN && retry_plain(sa, t))
 		return;
+	if (type == IKE_N_NO_PROPOSAL_CHOSEN && sa->conn->c.post_quantum == IKE_PQ_REQUIRE)
+		ike_emit_reason(sa->conn, IKE_EVENT_FAILED, IKE_CLASSIC_REFUSED);
 	switch (neg->kind) {
 	case IKE_NEG_IKE_REKEY:
 		ike_rekey_again(sa,

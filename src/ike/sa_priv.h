@@ -513,6 +513,10 @@ int ike_followup_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *
 void ike_followup_response(struct ike_sa *sa, struct ike_task *t, const struct ike_rx *rx);
 void ike_followup_request(struct ike_sa *sa, const struct ike_rx *rx, struct ike_build *reply);
 
+/* Why CREATE_CHILD_SA fails in either direction when only one end has post_quantum require. */
+#define IKE_CLASSIC_REFUSED                                                                        \
+	"new keys are refused: peer has no ML-KEM for them and post_quantum is require"
+
 /* ---- rekey.c: what a finished negotiation does ---- */
 /* Everything of `from` (children, tasks about them, being in use) is `to`'s from now on. */
 void ike_sa_take_over(struct ike_sa *from, struct ike_sa *to, wtime now);

@@ -117,9 +117,9 @@ static void child_outbound(struct node *n, struct node_link *l, const struct ike
 	if (!node_to_plane(n, &m))
 		return;
 	l->outbound = c->child;
+	l->reason[0] = 0;
 	if (first) {
 		l->up_since = now;
-		l->reason[0] = 0;
 		n->snapshot_dirty = true;
 		node_log(n, CONF_LOG_INFO, "link %s: up", l->text);
 	}

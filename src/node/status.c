@@ -107,8 +107,11 @@ static const char *state_name(const struct node_link *l, const struct ike_conn_s
 	return l->address || s->state != IKE_STATE_DOWN ? "connecting" : "down";
 }
 
-static const char *reason_of(const struct node_link *l, const struct ike_conn_status *s)
+/* Why a link is not up; for one that is, what ails it, or NULL. */
+static const char *reason_of(const struct node_link *l, const struct ike_conn_status *s, bool up)
 {
+	if (up)
+		return l->reason[0] ? l->reason : NULL;
 	if (l->admin_down)
 		return "taken down by command";
 	if (s->reason[0])
@@ -148,7 +151,7 @@ static void link_object(struct node *n, const struct node_link *l, wtime now, st
 	address_port(j, "local", &l->local, l->local_serial);
 	address_port(j, "remote", &l->remote, NULL);
 	json_string(j, "state", state_name(l, &s));
-	json_string(j, "reason", up ? NULL : reason_of(l, &s));
+	json_string(j, "reason", reason_of(l, &s, up));
 	json_string(j, "protocol", "esp");
 	if (up)
 		json_real(j, "since_s", seconds(now, l->up_since));
