@@ -119,6 +119,26 @@ def test_require_refuses_a_classic_peer_and_says_why(lab, version, initiator):
     assert pair.peer.sas() == [] or pair.peer.sas()[0]["state"] != "ESTABLISHED"
 
 
+@pytest.mark.parametrize("asks", ["weft", "strongswan"])
+def test_require_refuses_a_classic_child_and_says_why(lab, asks):
+    """The IKE SA is hybrid, but strongSwan has no ML-KEM for the keys of a child."""
+    pair = Beside(lab, "forky", proposals=HYBRID, esp_proposals=CLASSIC_ESP,
+                  config={"ike": {"post_quantum": "require"}}).start()
+    link = pair.wait_agreed()
+    assert link["reason"] is None
+    if asks == "weft":
+        pair.weft.tool("rekey", "n2")
+    else:
+        pair.peer.rekey_child()
+    wait_until(lambda: "post_quantum is require" in pair.reason(), 5.0, "the reason")
+    assert pair.reason() in pair.weft.tool("status").stdout
+    # until the old keys have had their time they stay, and they are hybrid
+    child, = pair.wait_agreed()["children"]
+    assert child["spi_in"] == link["children"][0]["spi_in"]
+    assert child["key_exchanges"] == ["X25519", "ML-KEM-768"]
+    pair.wait_reach()
+
+
 @pytest.mark.parametrize("initiator", ["weft", "strongswan"])
 def test_off_does_not_meet_a_hybrid_peer(lab, initiator):
     pair = Beside(lab, **ROOTS["6.1"], initiator=initiator,
