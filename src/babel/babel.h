@@ -37,6 +37,9 @@ struct babel_offer {
 struct babel_config {
 	struct rng rng;
 	uint8_t router_id[8]; /* not all zeros, not all ones */
+	/* Must be newer (modulo 2^16) than any that this router-id used in the last minutes, or
+	 * others refuse its routes until they forget: kept from the last run, or seconds of the
+	 * wall clock divided by 4 (RFC 8966 3.2.2, 3.5.1). */
 	uint16_t first_seqno;
 	bool transit; /* false: announces only what it originates itself */
 	/* What may come in and go out; NULL: everything. Called during input and output; must be
@@ -45,10 +48,12 @@ struct babel_config {
 	bool (*import)(void *ctx, const struct babel_offer *o);
 	bool (*export)(void *ctx, const struct babel_offer *o);
 	void *filter_ctx;
-	/* Updates a second that a full dump may use at most; 0: default. */
+	/* Updates a second that all full dumps together may use; 0: default (500). The update
+	 * interval grows with the number of prefixes and interfaces so that it suffices. */
 	uint32_t dump_rate;
 };
 
+/* BLAKE2s: keyed, 16 bytes (RFC 8967 4.1); its key has at most 32 bytes. */
 enum babel_mac { BABEL_MAC_HMAC_SHA256, BABEL_MAC_BLAKE2S };
 
 struct babel_key {

@@ -81,6 +81,9 @@ const struct prf_info *prf_info(enum prf_id id); /* NULL when unknown */
 int prf(enum prf_id id, struct view key, const struct view *data, size_t n, uint8_t *out);
 /* out = prf+(key, seed) cut to out_len bytes, at most 255 blocks. 0, -EINVAL, -EIO. */
 int prf_plus(enum prf_id id, struct view key, struct view seed, uint8_t *out, size_t out_len);
+/* out = keyed BLAKE2s with 16 bytes of digest (RFC 7693; key of 1 to 32 bytes) of data[0] | … 0,
+ * -EINVAL, -EIO. */
+int mac_blake2s(struct view key, const struct view *data, size_t n, uint8_t out[static 16]);
 /* SHA-1 (NAT detection only, RFC 7296 2.23) and SHA-256 of data[0] | … 0 or -EIO. */
 int hash_sha1(const struct view *data, size_t n, uint8_t out[static 20]);
 int hash_sha256(const struct view *data, size_t n, uint8_t out[static 32]);

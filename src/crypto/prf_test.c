@@ -36,6 +36,21 @@ static void empty_key_and_data(void **state)
 	assert_hex(out, 32, "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
 }
 
+/* The value is another implementation's (Python's hashlib). */
+static void keyed_blake2s(void **state)
+{
+	struct view parts[2] = {view_of("weft", 4), view_of("babel", 5)};
+	uint8_t key[33], out[16];
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(key); i++)
+		key[i] = (uint8_t)i;
+	assert_int_equal(mac_blake2s(view_of(key, 32), parts, 2, out), 0);
+	assert_hex(out, 16, "f712ce7ed82e5f2b95cd2258eeecc7ec");
+	assert_int_equal(mac_blake2s(view_of(key, 33), parts, 2, out), -EINVAL);
+	assert_int_equal(mac_blake2s(view_of(key, 0), parts, 2, out), -EINVAL);
+}
+
 struct ike_in {
 	uint8_t b[6][256];
 	struct view ni, nr, gir, gir_new, spi_i, spi_r;
@@ -157,6 +172,7 @@ int main(void)
 		cmocka_unit_test(ike_key_derivation),
 		cmocka_unit_test(prf_plus_lengths),
 		cmocka_unit_test(hashes),
+		cmocka_unit_test(keyed_blake2s),
 		cmocka_unit_test(numbers_of_ike),
 	};
 

@@ -1,0 +1,226 @@
+/* Route selection (RFC 8966 3.6, A.3) and what follows from it: events, triggered updates and
+ * retractions (3.7.2), requests (3.8.2), the hold of a prefix without a route (3.5.4).
+ *
+ * A route replaces another only when both its metric and its smoothed metric are better by more
+ * than a fixed margin. Coming back to the next hop that was just left is slowed down more and more,
+ * so that a path that is only worse while it carries the traffic does not swing for ever. */
+#include "babel/babel_priv.h"
+
+#include <string.h>
+
+enum {
+	RETURNS_FREE = 2,
+	RETURN_US = 30 * 1000000,
+	RETURNS_MAX = 7,
+	RETURN_SHIFT_MAX = 5,
+	RECHECK_PARTS = 4,      /* of a hello interval */
+	SIGNIFICANT = 16,       /* 4 ms of the default map */
+	SIGNIFICANT_PARTS = 16, /* and this part of the metric */
+};
+static const int64_t RETURNS_FORGOTTEN_US = INT64_C(1800) * 1000000;
+
+static bool feasible(const struct babel_route *r)
+{
+	return babel_feasible(r->dest, r->router_id, r->seqno, r->advertised);
+}
+
+static bool wins(uint32_t a, uint32_t b, uint32_t scale)
+{
+	return a + BABEL_MARGIN * scale < b;
+}
+
+static wtime return_allowed(const struct babel_dest *d, const struct babel_route *r)
+{
+	unsigned int extra;
+
+	if (r->neighbour->serial != d->left_neighbour || d->returns < RETURNS_FREE)
+		return d->switched;
+	extra = d->returns - RETURNS_FREE;
+	return wtime_add(d->switched,
+		(int64_t)RETURN_US << (extra < RETURN_SHIFT_MAX ? extra : RETURN_SHIFT_MAX));
+}
+
+struct scan {
+	struct babel_route *current; /* selected, and still to be used */
+	struct babel_route *best, *winner;
+	struct babel_route *wish; /* the best that is not feasible */
+	bool wait;                /* one may win later, with no message coming in */
+};
+
+static void scan_route(struct scan *s, struct babel_route *r, wtime now)
+{
+	uint16_t m = babel_route_metric(r);
+
+	babel_route_smooth(r, now);
+	if (m == BABEL_INFINITY)
+		return;
+	if (!feasible(r)) {
+		if (!s->wish || m < babel_route_metric(s->wish))
+			s->wish = r;
+		return;
+	}
+	if (!s->best || m < babel_route_metric(s->best) ||
+		(m == babel_route_metric(s->best) && r->smooth < s->best->smooth))
+		s->best = r;
+	if (!s->current || r == s->current || !wins(m, babel_route_metric(s->current), 1))
+		return;
+	if (wins(r->smooth, s->current->smooth, BABEL_SMOOTH_SCALE) &&
+		wtime_due(return_allowed(r->dest, r), now)) {
+		if (!s->winner || m < babel_route_metric(s->winner))
+			s->winner = r;
+	} else {
+		s->wait = true;
+	}
+}
+
+static void mark_event(struct babel *b, struct babel_dest *d)
+{
+	bool same = d->state == d->told && (d->state != BABEL_ROUTED || !d->changed);
+
+	if (!same && list_empty(&d->event))
+		list_add_tail(&b->route_events, &d->event);
+}
+
+static bool significant(uint16_t new, uint16_t old)
+{
+	uint32_t diff = new > old ? (uint32_t) new - old : (uint32_t)old - new;
+
+	return diff >= SIGNIFICANT && diff * SIGNIFICANT_PARTS >= old;
+}
+
+/* RFC 8966 3.7.2. */
+static void offer(struct babel *b, struct babel_dest *d, wtime now)
+{
+	const struct babel_route *r = d->selected;
+	bool finite = d->own || (r && b->c.transit);
+	uint16_t metric = d->own ? d->own_metric : d->metric;
+	const uint8_t *id = d->own ? b->c.router_id : r ? r->router_id : NULL;
+	bool other;
+
+	if (!finite || !id) {
+		if (d->offered)
+			babel_announce(b, d, true, now);
+		d->offered = false;
+		return;
+	}
+	other = d->offered && memcmp(d->offered_id, id, sizeof(d->offered_id)) != 0;
+	if (d->offered && !other && !significant(metric, d->offered_metric))
+		return;
+	babel_announce(b, d, other, now);
+	d->offered = true;
+	d->offered_metric = metric;
+	memcpy(d->offered_id, id, sizeof(d->offered_id));
+}
+
+static void count_switch(struct babel *b, struct babel_dest *d, const struct babel_route *r,
+	wtime now)
+{
+	uint32_t serial = r->neighbour->serial;
+
+	if (serial == d->last_neighbour)
+		return;
+	if (wtime_diff(now, d->switched) > RETURNS_FORGOTTEN_US)
+		d->returns = 0;
+	else if (serial == d->left_neighbour && d->returns < RETURNS_MAX)
+		d->returns++;
+	if (d->last_neighbour)
+		b->stats.route_changes++;
+	d->left_neighbour = d->last_neighbour;
+	d->last_neighbour = serial;
+	d->switched = now;
+}
+
+/* Makes r (or nothing) the route in use. */
+static void settle(struct babel *b, struct babel_dest *d, struct babel_route *r, wtime now)
+{
+	uint16_t metric = r ? babel_route_metric(r) : BABEL_INFINITY;
+
+	d->changed |= r != d->selected || metric != d->metric;
+	if (r && r != d->selected) {
+		r->since = now;
+		count_switch(b, d, r, now);
+	}
+	d->selected = r;
+	d->metric = metric;
+	babel_timer_set(b, &d->hold, WTIME_NEVER);
+	if (r) {
+		d->state = BABEL_ROUTED;
+	} else if (d->own || d->state == BABEL_GONE || wtime_due(d->announced_until, now)) {
+		d->state = BABEL_GONE;
+	} else { /* RFC 8966 3.5.4: until nobody can believe that it goes through here */
+		d->state = BABEL_UNREACHABLE;
+		babel_timer_set(b, &d->hold, d->announced_until);
+	}
+	mark_event(b, d);
+	offer(b, d, now);
+}
+
+void babel_dest_hold_over(struct babel *b, struct babel_timer *t, wtime now)
+{
+	struct babel_dest *d = container_of(t, struct babel_dest, hold);
+
+	(void)now;
+	d->state = BABEL_GONE;
+	mark_event(b, d);
+	babel_dest_put(b, d);
+}
+
+void babel_dest_recheck(struct babel *b, struct babel_timer *t, wtime now)
+{
+	babel_select(b, container_of(t, struct babel_dest, recheck), now);
+}
+
+void babel_select(struct babel *b, struct babel_dest *d, wtime now)
+{
+	struct babel_route *old = d->selected, *r;
+	struct scan s = {0};
+	uint8_t lost[8];
+
+	if (old)
+		memcpy(lost, old->router_id, sizeof(lost));
+	if (old && babel_route_metric(old) != BABEL_INFINITY && feasible(old))
+		s.current = old;
+	if (s.current)
+		babel_route_smooth(s.current, now);
+	for (size_t i = 0; i < d->n; i++)
+		scan_route(&s, d->route[i], now);
+	r = s.winner ? s.winner : s.current ? s.current : s.best;
+	if (d->own)
+		r = NULL;
+	babel_timer_set(b, &d->recheck,
+		s.wait && r && !s.winner
+			? wtime_add(now, r->neighbour->ifc->c.hello_us / RECHECK_PARTS)
+			: WTIME_NEVER);
+	settle(b, d, r, now);
+	if (d->own)
+		return;
+	if (!r && (old || s.wish)) /* RFC 8966 3.8.2.1 */
+		babel_request_starving(b, d, old ? lost : s.wish->router_id, now);
+	else if (r && s.wish && wins(babel_route_metric(s.wish), d->metric, 1))
+		babel_request_one(b, s.wish, now); /* 3.8.2.2 */
+}
+
+void babel_route_changed(struct babel *b, struct babel_route *r, wtime now)
+{
+	struct babel_dest *d = r->dest;
+	uint16_t m = babel_route_metric(r);
+
+	if (d->own)
+		return;
+	if (d->selected == r && m != BABEL_INFINITY && m <= d->metric && feasible(r)) {
+		/* what was best got no worse */
+		settle(b, d, r, now);
+		return;
+	}
+	if (d->selected && d->selected != r && !wins(m, d->metric, 1))
+		return;
+	babel_select(b, d, now);
+}
+
+void babel_dest_told(struct babel *b, struct babel_dest *d)
+{
+	list_del(&d->event);
+	d->told = d->state;
+	d->changed = false;
+	babel_dest_put(b, d);
+}

@@ -1,0 +1,336 @@
+/* Which updates go into a packet (RFC 8966 3.7), and how fast they may: urgent ones at once,
+ * triggered ones and full dumps within rates that all interfaces share. What is said is decided
+ * when the packet is written, never earlier, and the feasibility distance is kept then (3.7.3). */
+#include "babel/babel_priv.h"
+
+#include <string.h>
+
+enum {
+	WORD = 64,
+	TRIGGER_TIMES = 4, /* triggered updates may go so much faster than dumps */
+	TRIGGER_CHUNK = 64,
+	BELIEVED_HALVES = 7, /* neighbours keep a route for 3.5 intervals */
+	DUMP_BEGIN_US = 20000,
+	DUMP_AGAIN_US = 1000000,
+	TRIGGER_BEGIN_US = 50000,
+	TRIGGER_SPREAD_US = 100000,
+	URGENT_BEGIN_US = 5000,
+	URGENT_SPREAD_US = 30000,
+	AGAIN_US = 300000,
+	FORMER_PARTS = 8, /* timers fire early by up to this part, never late */
+};
+
+static size_t word(size_t id)
+{
+	return id / WORD;
+}
+
+static uint64_t mask(size_t id)
+{
+	return UINT64_C(1) << (id % WORD);
+}
+
+void babel_bit_set(struct babel_iface *ifc, enum babel_bits kind, size_t id)
+{
+	ifc->bits[kind][word(id)] |= mask(id);
+}
+
+bool babel_bit(const struct babel_iface *ifc, enum babel_bits kind, size_t id)
+{
+	return ifc->bits[kind][word(id)] & mask(id);
+}
+
+void babel_bit_clear(struct babel_iface *ifc, enum babel_bits kind, size_t id)
+{
+	ifc->bits[kind][word(id)] &= ~mask(id);
+}
+
+/* The first dest from `from` on whose bit is set; dest_cap: none. */
+static size_t next_bit(const struct babel *b, const struct babel_iface *ifc, enum babel_bits kind,
+	size_t from)
+{
+	for (size_t w = word(from); w < b->dest_words; w++) {
+		uint64_t bits = ifc->bits[kind][w];
+
+		if (w == word(from))
+			bits &= UINT64_MAX << (from % WORD);
+		if (bits)
+			return w * WORD + (size_t)__builtin_ctzll(bits);
+	}
+	return b->dest_cap;
+}
+
+static void sooner(wtime *at, wtime t)
+{
+	*at = wtime_min(*at, t);
+}
+
+void babel_announce_on(struct babel *b, struct babel_iface *ifc, struct babel_dest *d, bool urgent,
+	wtime now)
+{
+	babel_bit_set(ifc, BABEL_BIT_PENDING, d->id);
+	if (urgent) {
+		babel_bit_set(ifc, BABEL_BIT_URGENT, d->id);
+		sooner(&ifc->urgent_at,
+			wtime_add(now, URGENT_BEGIN_US + babel_random(b, URGENT_SPREAD_US)));
+	} else if (ifc->trigger_at.us == WTIME_NEVER.us) {
+		ifc->trigger_at = wtime_add(now,
+			TRIGGER_BEGIN_US + babel_random(b, TRIGGER_SPREAD_US));
+	}
+	babel_out_schedule(b, ifc);
+}
+
+void babel_announce(struct babel *b, struct babel_dest *d, bool urgent, wtime now)
+{
+	list_for_each (it, &b->iface_list) {
+		struct babel_iface *ifc = container_of(it, struct babel_iface, all);
+
+		if (urgent) {
+			if (babel_bit(ifc, BABEL_BIT_ANNOUNCED, d->id))
+				babel_bit_set(ifc, BABEL_BIT_FORCED, d->id);
+			babel_bit_set(ifc, BABEL_BIT_AGAIN, d->id);
+			babel_bit_set(ifc, BABEL_BIT_AGAIN2, d->id);
+			sooner(&ifc->again_at, wtime_add(now, AGAIN_US));
+		}
+		babel_announce_on(b, ifc, d, urgent, now);
+	}
+}
+
+void babel_refuse_on(struct babel *b, struct babel_iface *ifc, const struct babel_prefix *p,
+	wtime now)
+{
+	if (ifc->refused_count == BABEL_REFUSED_MAX)
+		return; /* it will be asked again */
+	ifc->refused[ifc->refused_count++] = *p;
+	babel_iface_soon(b, ifc, URGENT_BEGIN_US, now);
+}
+
+static uint32_t dump_rate(const struct babel *b)
+{
+	uint64_t all = (uint64_t)b->dest_count * b->iface_count;
+	uint64_t least = all * W_SEC / BABEL_INTERVAL_MAX_US;
+	uint64_t rate = b->c.dump_rate ? b->c.dump_rate : BABEL_DUMP_RATE;
+
+	return (uint32_t)(least > rate ? least : rate);
+}
+
+/* The update interval: a small multiple of the hello's, or what a full dump on all interfaces takes
+ * at its rate. */
+static int64_t update_interval(const struct babel *b, const struct babel_iface *ifc)
+{
+	int64_t least = ifc->c.hello_us * ifc->c.update_factor;
+	int64_t takes = (int64_t)((uint64_t)b->dest_count * b->iface_count * W_SEC / dump_rate(b));
+
+	takes += takes / FORMER_PARTS;
+	takes = takes > least ? takes : least;
+	return takes < BABEL_INTERVAL_MAX_US || least > BABEL_INTERVAL_MAX_US
+		? takes
+		: BABEL_INTERVAL_MAX_US;
+}
+
+void babel_dump_start(struct babel *b, struct babel_iface *ifc, bool fresh, wtime now)
+{
+	bool running = ifc->dump_at.us != WTIME_NEVER.us;
+	int64_t interval = update_interval(b, ifc);
+
+	ifc->interval_cs = babel_centiseconds(interval);
+	babel_timer_set(b, &ifc->update,
+		wtime_add(now, interval - babel_random(b, interval / FORMER_PARTS)));
+	if (running && wtime_diff(now, ifc->dump_begun) < DUMP_AGAIN_US)
+		return;
+	ifc->dump_next = 0;
+	ifc->dump_begun = now;
+	if (!running)
+		ifc->dump_at = wtime_add(now, babel_random(b, DUMP_BEGIN_US));
+	for (size_t i = 0; fresh && i < b->dest_cap; i++) {
+		if (b->dest[i] && b->dest[i]->own)
+			babel_announce_on(b, ifc, b->dest[i], true, now);
+	}
+	babel_out_schedule(b, ifc);
+}
+
+void babel_update_fire(struct babel *b, struct babel_timer *t, wtime now)
+{
+	if (!b->stopped)
+		babel_dump_start(b, container_of(t, struct babel_iface, update), false, now);
+}
+
+bool babel_decide(const struct babel *b, const struct babel_iface *ifc, const struct babel_dest *d,
+	struct babel_update *ret)
+{
+	const struct babel_route *r = d->selected;
+	struct babel_offer o = {.prefix = d->prefix, .iface = ifc->c.iface, .own = d->own};
+	bool ip4 = d->prefix.destination.addr.family == IP4;
+
+	*ret = (struct babel_update){.prefix = d->prefix,
+		.interval = ifc->interval_cs,
+		.metric = BABEL_INFINITY,
+		.next_hop4 = ip4 ? ifc->c.own4 : (struct ipaddr){0}};
+	if (b->stopped || (ip4 && !ifc->c.ipv4))
+		return false;
+	if (d->own) {
+		o.metric = d->own_metric;
+		memcpy(o.router_id, b->c.router_id, sizeof(o.router_id));
+		ret->seqno = b->seqno;
+	} else if (r && b->c.transit && r->neighbour->ifc != ifc) { /* 3.7.4: split horizon */
+		o.metric = babel_route_metric(r);
+		memcpy(o.router_id, r->router_id, sizeof(o.router_id));
+		ret->seqno = r->seqno;
+	} else {
+		return false;
+	}
+	if (o.metric == BABEL_INFINITY || (b->c.export && !b->c.export(b->c.filter_ctx, &o)))
+		return false;
+	ret->metric = o.metric;
+	memcpy(ret->router_id, o.router_id, sizeof(ret->router_id));
+	return true;
+}
+
+/* Everybody who hears this may believe it for a while. */
+static void note_finite(struct babel *b, struct babel_dest *d, const struct babel_update *u,
+	wtime now)
+{
+	wtime until = wtime_add(now,
+		(int64_t)u->interval * BABEL_CENTISECOND_US * BELIEVED_HALVES / 2);
+
+	(void)b;
+	if (wtime_before(d->announced_until, until))
+		d->announced_until = until;
+	d->offered = true;
+	d->offered_metric = u->metric;
+	memcpy(d->offered_id, u->router_id, sizeof(d->offered_id));
+}
+
+/* 1: written, 0: nothing to say, -1: no room. */
+static int write_one(struct babel *b, struct babel_iface *ifc, struct babel_dest *d,
+	struct babel_build *w, wtime now)
+{
+	struct babel_build before = *w;
+	struct babel_update u;
+	bool finite = babel_decide(b, ifc, d, &u);
+	bool retract = !finite &&
+		(babel_bit(ifc, BABEL_BIT_ANNOUNCED, d->id) ||
+			babel_bit(ifc, BABEL_BIT_FORCED, d->id));
+
+	if (finite || retract) {
+		if (!babel_build_update(w, &u))
+			return -1;
+		if (finite && babel_source_announce(b, d, &u, now) < 0) {
+			*w = before;
+			finite = false;
+		}
+	}
+	babel_bit_clear(ifc, BABEL_BIT_PENDING, d->id);
+	babel_bit_clear(ifc, BABEL_BIT_URGENT, d->id);
+	babel_bit_clear(ifc, BABEL_BIT_FORCED, d->id);
+	if (finite) {
+		babel_bit_set(ifc, BABEL_BIT_ANNOUNCED, d->id);
+		note_finite(b, d, &u, now);
+	} else {
+		babel_bit_clear(ifc, BABEL_BIT_ANNOUNCED, d->id);
+		babel_dest_put(b, d);
+	}
+	return finite || retract;
+}
+
+/* Updates whose bit is set, at most max. False: no room left. */
+static bool write_bits(struct babel *b, struct babel_iface *ifc, enum babel_bits kind,
+	struct babel_build *w, size_t *left, wtime now)
+{
+	for (size_t i = next_bit(b, ifc, kind, 0); i < b->dest_cap && *left;
+		i = next_bit(b, ifc, kind, i + 1)) {
+		int did = write_one(b, ifc, b->dest[i], w, now);
+
+		if (did < 0)
+			return false;
+		*left -= (size_t)did;
+	}
+	return true;
+}
+
+/* What was urgent is said again, twice. */
+static void raise_again(const struct babel *b, struct babel_iface *ifc, wtime now)
+{
+	uint64_t any = 0;
+
+	if (!wtime_due(ifc->again_at, now))
+		return;
+	for (size_t i = 0; i < b->dest_words; i++) {
+		uint64_t bits = ifc->bits[BABEL_BIT_AGAIN][i];
+
+		ifc->bits[BABEL_BIT_PENDING][i] |= bits;
+		ifc->bits[BABEL_BIT_URGENT][i] |= bits;
+		ifc->bits[BABEL_BIT_FORCED][i] |= bits;
+		ifc->bits[BABEL_BIT_AGAIN][i] = ifc->bits[BABEL_BIT_AGAIN2][i];
+		any |= ifc->bits[BABEL_BIT_AGAIN2][i];
+		ifc->bits[BABEL_BIT_AGAIN2][i] = 0;
+	}
+	ifc->again_at = any ? wtime_add(now, AGAIN_US) : WTIME_NEVER;
+	ifc->urgent_at = now;
+}
+
+/* When the next packet within a rate may go, now that it has sent n. */
+static void spend(wtime *slot, size_t n, uint64_t rate, wtime now)
+{
+	if (wtime_before(*slot, now))
+		*slot = now;
+	*slot = wtime_add(*slot, (int64_t)((uint64_t)n * W_SEC / rate));
+}
+
+static wtime slot_open(wtime slot)
+{
+	return wtime_add(slot, -BABEL_RATE_BURST_US);
+}
+
+static void write_triggered(struct babel *b, struct babel_iface *ifc, struct babel_build *w,
+	wtime now)
+{
+	size_t left = TRIGGER_CHUNK;
+
+	if (!wtime_due(ifc->trigger_at, now))
+		return;
+	if (!wtime_due(slot_open(b->trigger_slot), now)) {
+		ifc->trigger_at = slot_open(b->trigger_slot);
+		return;
+	}
+	(void)write_bits(b, ifc, BABEL_BIT_PENDING, w, &left, now);
+	spend(&b->trigger_slot, TRIGGER_CHUNK - left, (uint64_t)dump_rate(b) * TRIGGER_TIMES, now);
+	ifc->trigger_at = next_bit(b, ifc, BABEL_BIT_PENDING, 0) < b->dest_cap ? now : WTIME_NEVER;
+}
+
+static void write_dump(struct babel *b, struct babel_iface *ifc, struct babel_build *w, wtime now)
+{
+	size_t n = 0;
+
+	if (!wtime_due(ifc->dump_at, now))
+		return;
+	if (!wtime_due(slot_open(b->dump_slot), now)) {
+		ifc->dump_at = slot_open(b->dump_slot);
+		return;
+	}
+	while (ifc->dump_next < b->dest_cap && n < BABEL_DUMP_CHUNK) {
+		struct babel_dest *d = b->dest[ifc->dump_next];
+		int did = d ? write_one(b, ifc, d, w, now) : 0;
+
+		if (did < 0)
+			break;
+		n += (size_t)did;
+		ifc->dump_next++;
+	}
+	spend(&b->dump_slot, n, dump_rate(b), now);
+	ifc->dump_at = ifc->dump_next < b->dest_cap ? now : WTIME_NEVER;
+}
+
+void babel_write_updates(struct babel *b, struct babel_iface *ifc, struct babel_build *w, wtime now)
+{
+	size_t left = SIZE_MAX;
+
+	raise_again(b, ifc, now);
+	if (wtime_due(ifc->urgent_at, now)) {
+		if (!write_bits(b, ifc, BABEL_BIT_URGENT, w, &left, now))
+			return;
+		ifc->urgent_at = WTIME_NEVER;
+	}
+	write_triggered(b, ifc, w, now);
+	write_dump(b, ifc, w, now);
+}
