@@ -171,7 +171,7 @@ static const struct row {
 		{"update 2001:db8::7/128 from - metric 16 seqno 1 via fe80::1 id 07"}},
 	{"omitted octets from the prefix before (flag P)",
 		"2a02002e 060a 0000 0000000000000005 0812 0280 4000 0640 0001 0010 20010db8 "
-                "00010002"
+		"00010002"
 		"080c 0200 4006 0640 0001 0010 0003",
 		BABEL_PARSE_OK, 0, 0,
 		{"update 2001:db8:1:2::/64 from - metric 16 seqno 1 via fe80::1 id 05",
@@ -192,7 +192,7 @@ static const struct row {
 		{"update 10.1.1.0/24 from - metric 16 seqno 1 via fe80::1 id 00"}},
 	{"the state is set by an update that is ignored",
 		"2a020030 060a 0000 0000000000000005 0814 0280 4000 0640 0001 0010 20010db8 "
-                "00010002"
+		"00010002"
 		"f000 080c 0200 4006 0640 0001 0010 0003",
 		BABEL_PARSE_OK, 0, 1,
 		{"update 2001:db8:1:3::/64 from - metric 16 seqno 1 via fe80::1 id 05"}},
@@ -237,7 +237,7 @@ static const struct row {
 		BABEL_PARSE_OK, 1},
 	{"a source longer than said is cut",
 		"2a02001f 060a 0000 0000000000000005 0811 0200 1000 0640 0001 0010 2001 8003 "
-                "08fdff",
+		"08fdff",
 		BABEL_PARSE_OK, 0, 0,
 		{"update 2001::/16 from fd00::/8 metric 16 seqno 1 via fe80::1 id 05"}},
 	{"a retraction of everything with a source",
@@ -302,19 +302,19 @@ static void recorded_packets(void **state)
 	} packets[] = {
 		{"2a020009040600005b09019000", 1},
 		{"2a02003c040600005b0a019000070601000a00002d00060a0000b09928fffec8d64600080d0100180"
-	         "006"
+		 "006"
 		 "40629900000a000000080a0100000006406299000000",
 			3},
 		{"2a02006204060000de0f0190050e0300ffff04b0e091f5fffecc7abd060a0000d681d7fffeba91110"
-	         "81a"
+		 "81a"
 		 "02808000064031ac0000fd77e11e3d7300000000000000000151081202808008064031ac0000dee3d"
-	         "ca3"
+		 "ca3"
 		 "22447264110c000000071450a2a84902d0a81020ef8889a82673c516dfd52dfa5eb9fa6395c1073fd"
-	         "5fe"
+		 "5fe"
 		 "c59d59191e2435eb808a",
 			5},
 		{"2a02004c040c0000e5b90190030485789c3e05180300006004b0505400fffe234567030805e5f5d78"
-	         "4f8"
+		 "4f8"
 		 "46d407060100c0a82a01060a0000485f0826dc366dad080e010020000640ee8e0000c0a82a01",
 			3},
 	};
