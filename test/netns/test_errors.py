@@ -18,6 +18,15 @@ mount -t tmpfs none /dev/net
 mknod -m 666 /dev/net/tun c 10 200
 exec "$@"
 """
+GARBAGE = """
+import random, socket, sys
+rng, sock = random.Random(5), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for number in range(10000):
+    data = rng.randbytes(rng.randrange(400))
+    sock.sendto(bytes(4) + data if number % 2 else data, (sys.argv[1], int(sys.argv[2])))
+    if number % 100 == 0:
+        sock.sendto(b"", (sys.argv[1], int(sys.argv[2])))
+"""
 HOLD_PORT = """
 import socket
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -230,6 +239,33 @@ def test_a_control_socket_that_was_left_is_replaced(mesh):
     assert mesh.nodes[0].socket.exists()
     mesh.nodes[0].start()
     mesh.wait_up()
+
+
+def test_a_tun_that_is_deleted(mesh):
+    """There is nothing left to work with: an end with a reason, and a clean kernel."""
+    before = mesh.spaces[0].snapshot()
+    mesh.start()
+    mesh.wait_up()
+    node = mesh.nodes[0]
+    node.ns.ip(f"link del {node.status()['tun']['name']}")
+    assert node.process.wait(10.0) == 1
+    assert re.search("error: .*TUN.*gone", node.process.log())
+    assert before.diff(node.ns.snapshot()) == []
+    assert not node.socket.exists()
+    node.start()
+    mesh.wait_up()
+
+
+def test_garbage_is_counted_and_changes_nothing(mesh):
+    """Anything at all, with and without the non-ESP marker, at the port of a working link."""
+    mesh.start()
+    mesh.wait_one_pair()
+    mesh.wait_reach()
+    pairs = mesh.pairs()
+    mesh.spaces[1].run(sys.executable, "-c", GARBAGE, mesh.outer(1), 13000)
+    wait_until(lambda: sum(mesh.nodes[0].drops().values()) >= 1000, 5.0, "the drops to be counted")
+    assert mesh.pairs() == pairs
+    ping(mesh.spaces[1], mesh.inner(1))
 
 
 def descriptors(pid):

@@ -10,7 +10,7 @@ import pytest
 
 from lab import Failed, Key, Mesh, Ping, ping, registry, registry_node, wait_ping, wait_until
 
-PAIRS = 24
+PAIRS = 30
 ALONE = 4  # nodes of the registry that a lonely node is configured with
 
 
@@ -177,10 +177,11 @@ def test_both_ends_reload_at_once(lab):
     """operation.md 46: again and again, with changes that matter to both, and one pair remains."""
     mesh = Mesh(lab, 2).start()
     mesh.wait_one_pair()
-    for number in range(20):
-        for i, node in enumerate(mesh.nodes, 1):
-            peers = {"exclude": ["*"]} if number % 2 else {}
-            mesh.reconfigure(i, peers=peers, ike={"dpd": f"{5 + number}s"})
+    for number in range(100):
+        peers = {"exclude": ["*"]} if number % 2 else {}
+        for i in (1, 2):
+            mesh.reconfigure(i, peers=peers, ike={"dpd": f"{5 + number % 20}s"})
+        for node in mesh.nodes:
             node.hangup()
     for i, node in enumerate(mesh.nodes, 1):
         mesh.reconfigure(i)
