@@ -586,6 +586,9 @@ static void check_endpoint(struct doc *d, const struct config *c, size_t i)
 	char path[32];
 
 	(void)snprintf(path, sizeof(path), "/endpoints/%zu", i);
+	if (e->updown && e->updown[0] != '/')
+		doc_error(d, doc_at(d, path),
+			"updown \"%.60s\" is no absolute path, as /etc/weft/updown", e->updown);
 	for (const struct conf_endpoint *other = c->endpoint; other < e; other++) {
 		if (strcmp(other->serial, e->serial) == 0)
 			doc_error(d, doc_at(d, path),

@@ -151,14 +151,7 @@ static void check_together(struct load *s)
 static void check_effect(struct load *s)
 {
 	const struct config *c = s->l->config;
-	bool updown = false;
 
-	for (size_t i = 0; i < c->endpoint_count; i++)
-		updown |= c->endpoint[i].updown != NULL;
-	if (updown)
-		complain(s->warnings, c->file, NULL,
-			"updown is not run by this version; the interface %s needs no script",
-			c->tun.name);
 	if (c->underlay.exclude_interface_count)
 		complain(s->warnings, c->file, NULL,
 			"underlay.exclude_interfaces has no effect in this version");

@@ -161,6 +161,12 @@ static void action_one(struct engine *e, const struct node_action *a)
 	case NODE_ACTION_RESOLVE:
 		action_resolve(e, a);
 		break;
+	case NODE_ACTION_SCRIPTS:
+		engine_updown_scripts(e, a);
+		break;
+	case NODE_ACTION_UPDOWN:
+		engine_updown_run(e, a);
+		break;
 	case NODE_ACTION_LOG:
 		os_log_line(&e->config.log, (enum os_level)a->log.level, a->log.text);
 		break;

@@ -76,6 +76,8 @@ static int start_loop(struct engine *e)
 		r = os_signal_new(e->loop, SIGINT, engine_stop_signal, e, &e->signal[1]);
 	if (r == 0)
 		r = os_signal_new(e->loop, SIGHUP, engine_reload_logged, e, &e->signal[2]);
+	if (r == 0)
+		r = engine_updown_start(e);
 	return r;
 }
 
@@ -311,6 +313,7 @@ void engine_free(struct engine *e)
 	os_file_watch_free(e->watch);
 	os_address_watch_free(e->addresses);
 	os_kernel_watch_free(e->kernel_watch);
+	os_watch_free(e->runner_watch);
 	os_netlink_close(e->netlink);
 	node_free(e->node);
 	config_free((struct config *)(uintptr_t)e->config.config);

@@ -6,6 +6,7 @@
 #include "node/node.h"
 #include "os/log.h"
 #include "os/net.h"
+#include "os/runner.h"
 
 struct engine;
 
@@ -21,6 +22,7 @@ struct engine_config {
 	int (*load)(void *ctx, const struct config **ret_config,
 		const struct registry **ret_registry, struct buf *warnings, struct buf *errors);
 	void *load_ctx;
+	struct os_runner *runner; /* borrowed for the engine's life; NULL: scripts are not run */
 	const char *watch;    /* a file whose change is a reload too (the registry); NULL: none */
 	struct view warnings; /* lines, for status; borrowed for the call of engine_new() */
 };

@@ -101,6 +101,7 @@ struct engine {
 	struct os_netlink *netlink;
 	struct os_address_watch *addresses;
 	struct os_kernel_watch *kernel_watch;
+	struct os_watch *runner_watch;
 	struct os_file_watch *watch;
 	char *tun_netns, *underlay_netns, *underlay_vrf;
 	bool tun_gso, udp_gso, udp_gro;
@@ -169,6 +170,10 @@ void engine_kernel(struct engine *e);
 void engine_restore_start(struct engine *e);
 /* Restores it when that is due. */
 void engine_restore(struct engine *e, wtime now);
+/* The helper that runs scripts: its words go to the log, wishes of the node go to it. */
+int engine_updown_start(struct engine *e);
+void engine_updown_scripts(struct engine *e, const struct node_action *a);
+void engine_updown_run(struct engine *e, const struct node_action *a);
 /* Reads the files again and applies them. */
 struct engine_reload {
 	bool force, dry_run;

@@ -243,6 +243,7 @@ int node_apply(struct node *n, const struct config *c, const struct registry *r,
 		err = for_each_want(&pass, c, r);
 	if (err < 0)
 		return err;
+	node_scripts(n, n->config == c ? NULL : n->config, c);
 	list_for_each_safe (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
 
@@ -256,6 +257,7 @@ int node_apply(struct node *n, const struct config *c, const struct registry *r,
 	n->registry = r;
 	pass.each = make_or_update;
 	err = for_each_want(&pass, c, r);
+	node_scripts(n, NULL, c);
 	n->snapshot_dirty = true;
 	n->kernel_dirty = true;
 	return err;

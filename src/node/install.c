@@ -122,6 +122,7 @@ static void child_outbound(struct node *n, struct node_link *l, const struct ike
 		l->up_since = now;
 		n->snapshot_dirty = true;
 		node_log(n, CONF_LOG_INFO, "link %s: up", l->text);
+		node_updown(n, l, true);
 	}
 }
 
@@ -135,6 +136,7 @@ static void child_down(struct node *n, struct node_link *l, const struct ike_eve
 		n->snapshot_dirty = true;
 		m.slot = l->slot;
 		(void)node_to_plane(n, &m);
+		node_updown(n, l, false);
 	}
 	if (!c || c->removed)
 		return;

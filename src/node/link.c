@@ -17,6 +17,7 @@ static void link_free(struct node_link *l)
 	w_free(l->local_serial);
 	w_free(l->remote_serial);
 	w_free(l->address);
+	w_free(l->updown);
 	w_free(l);
 }
 
@@ -33,8 +34,9 @@ static bool copy_texts(struct node_link *l, const struct node_link_want *w)
 	l->local_serial = w_strdup(w->local->serial);
 	l->remote_serial = w_strdup(w->remote->serial);
 	l->address = w->remote->address ? w_strdup(w->remote->address) : NULL;
+	l->updown = w->local->updown ? w_strdup(w->local->updown) : NULL;
 	return l->text && l->organization && l->name && l->local_serial && l->remote_serial &&
-		(l->address || !w->remote->address);
+		(l->address || !w->remote->address) && (l->updown || !w->local->updown);
 }
 
 /* A free slot; grows the table. */
@@ -236,6 +238,8 @@ void node_link_update(struct node *n, struct node_link *l, const struct node_lin
 			(void)ike_conn_set_remote(n->ike, l->conn, &l->remote, now);
 		n->snapshot_dirty = true;
 	}
+	if (node_updown_set(n, l, w->local->updown) < 0)
+		n->out_of_memory++;
 	if (identities(n, l, &local, &remote) < 0)
 		return;
 	conn_config(n, l, &local, &remote, &cc);

@@ -25,6 +25,8 @@ enum node_action_type {
 	NODE_ACTION_SOCKETS, /* the list of wanted UDP sockets changed: node_sockets() */
 	NODE_ACTION_KERNEL,  /* the desired kernel state changed: node_kernel() */
 	NODE_ACTION_RESOLVE, /* look a name up and call node_resolved(): resolve */
+	NODE_ACTION_SCRIPTS, /* these scripts may be run from now on, no others: scripts */
+	NODE_ACTION_UPDOWN,  /* a link came up or went down: run its script: updown */
 	NODE_ACTION_LOG,     /* one line for the log: log */
 };
 
@@ -41,6 +43,12 @@ struct node_action {
 		enum ip_family family;
 		const char *name;
 	} resolve;
+	struct view scripts; /* paths, each ended by a zero */
+	struct {
+		const char *link;   /* its name; scripts of one link run one after the other */
+		const char *script; /* path */
+		struct view env;    /* NAME=value, each ended by a zero */
+	} updown;
 	struct {
 		enum conf_log level;
 		const char *text;

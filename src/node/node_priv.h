@@ -52,6 +52,8 @@ struct node_link {
 	struct ipaddr own_link_local, peer_link_local;
 	struct plane_link_state *state;
 	uint32_t outbound; /* child; 0: none */
+	char *updown;      /* script; NULL: none */
+	bool script_up;    /* it was told that the link is up */
 	bool admin_down;
 	bool keep;    /* during a reload: it is still wanted */
 	bool is_name; /* address is a name */
@@ -95,6 +97,7 @@ struct node {
 	uint32_t last_conn;
 	uint64_t generation;
 	bool snapshot_dirty, kernel_dirty, stopping;
+	bool has_scripts; /* the outside knows of some */
 	uint8_t router_id[8];
 	struct arena *kernel_arena;
 	struct kernel_state kernel;
@@ -152,6 +155,15 @@ void node_ike_events(struct node *n, wtime now);
 void node_sa_gone(struct node *n, struct tunnel_sa *sa);
 /* Frees what the plane can no longer bring back. */
 void node_children_free(struct node *n);
+
+/* ---- updown.c ---- */
+/* Tells the outside which scripts may be run: those of two configurations, or of one (old: NULL).
+ */
+void node_scripts(struct node *n, const struct config *old, const struct config *c);
+/* Has the link's script run, when it has one that does not know. */
+void node_updown(struct node *n, struct node_link *l, bool up);
+/* Gives the link another script (copied; NULL: none). 0, or -1 without memory. */
+int node_updown_set(struct node *n, struct node_link *l, const char *script);
 
 /* ---- snapshot.c ---- */
 /* Builds a snapshot of the present state and queues it. */

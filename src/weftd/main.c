@@ -10,11 +10,13 @@
 #include "os/file.h"
 #include "os/log.h"
 #include "os/net.h"
+#include "os/runner.h"
 
 enum { EXIT_DONE = 0, EXIT_REFUSED = 1, EXIT_USAGE = 2 };
 
 struct options {
 	struct conf_source source;
+	struct os_runner *runner;
 	bool check, version, help;
 };
 
@@ -136,6 +138,7 @@ static int run(struct options *o, struct conf_loaded *l, const struct conf_error
 		.crypto = crypto_version(),
 		.load = load_again,
 		.load_ctx = &o->source,
+		.runner = o->runner,
 		.watch = l->config->registry,
 		.log = os_log_open((enum os_level)l->config->log),
 		.warnings = buf_view(&warnings->text)};
@@ -171,6 +174,7 @@ int main(int argc, char **argv)
 	struct conf_errors errors = {0}, warnings = {0};
 	struct options o = {0};
 	struct conf_loaded l = {0};
+	struct os_log log;
 	int r;
 
 	if (options_parse(argc, argv, &o) < 0)
@@ -182,6 +186,12 @@ int main(int argc, char **argv)
 	if (o.help) {
 		fputs(usage_text, stdout);
 		return EXIT_DONE;
+	}
+	/* The helper is forked before there is a key in memory. */
+	r = o.check ? 0 : os_runner_new(&o.runner);
+	if (r < 0) {
+		fprintf(stderr, "weftd: cannot fork: %s\n", strerror(-r));
+		return EXIT_REFUSED;
 	}
 	r = conf_load(&files, &o.source, &l, &errors, &warnings);
 	if (r < 0) {
@@ -196,5 +206,7 @@ int main(int argc, char **argv)
 	conf_loaded_free(&l);
 	conf_errors_free(&errors);
 	conf_errors_free(&warnings);
+	log = os_log_open(OS_INFO);
+	os_runner_free(o.runner, &log);
 	return r < 0 ? EXIT_REFUSED : EXIT_DONE;
 }
