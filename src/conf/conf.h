@@ -32,6 +32,8 @@ struct conf_static_route {
 
 enum conf_pq { CONF_PQ_PREFER, CONF_PQ_REQUIRE, CONF_PQ_OFF };
 enum conf_switch { CONF_AUTO, CONF_ON, CONF_OFF };
+/* Whose code seals packets; auto: the fastest that is there and proves itself. */
+enum conf_crypto { CONF_CRYPTO_AUTO, CONF_CRYPTO_OPENSSL, CONF_CRYPTO_IPSEC_MB };
 enum conf_log { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG };
 
 struct conf_mark { /* a place in a text, counted from 1; 0: not known */
@@ -87,6 +89,7 @@ struct config {
 	} ike;
 	struct {
 		enum conf_switch tun_gso, udp_gso, udp_gro;
+		enum conf_crypto crypto;
 	} plane;
 	struct {
 		const char *socket, *group; /* /run/weft/weft.sock, weft */

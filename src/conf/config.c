@@ -479,7 +479,23 @@ static const struct field offload_fields[] = {
 	{NULL},
 };
 
+static void read_crypto(struct doc *d, struct fy_node *n, void *object)
+{
+	static const char *const words[] = {"auto", "openssl", "ipsec-mb"};
+	struct config *c = object;
+	const char *s = doc_string(d, n, "crypto");
+
+	for (int i = 0; s && i < 3; i++)
+		if (strcmp(words[i], s) == 0) {
+			c->plane.crypto = (enum conf_crypto)i;
+			return;
+		}
+	if (s)
+		doc_error(d, n, "crypto must be auto, openssl or ipsec-mb");
+}
+
 static const struct field plane_fields[] = {
+	{"crypto", FIELD_CUSTOM, .read = read_crypto},
 	{"offload", FIELD_MAP, .sub = offload_fields},
 	{NULL},
 };

@@ -58,7 +58,7 @@ static const char every_key[] =
 	"acme/lax1}]\n"
 	"routing: {table: 300, default_table: 301, protocol: 158, rule_priority: 5300}\n"
 	"ike: {post_quantum: require, lifetime: 90m, child_lifetime: 7500ms, dpd: 3s}\n"
-	"plane: {offload: {tun_gso: on, udp_gso: off, udp_gro: auto}}\n"
+	"plane: {crypto: ipsec-mb, offload: {tun_gso: on, udp_gso: off, udp_gro: auto}}\n"
 	"control: {socket: /tmp/sock, group: adm}\n"
 	"log: debug\n";
 
@@ -146,6 +146,7 @@ static void the_rest_is_read(void **state)
 	assert_int_equal(c->ike.post_quantum, CONF_PQ_REQUIRE);
 	assert_int_equal(c->ike.lifetime_us, INT64_C(5400000000));
 	assert_int_equal(c->ike.dpd_us, 3000000);
+	assert_int_equal(c->plane.crypto, CONF_CRYPTO_IPSEC_MB);
 	assert_int_equal(c->plane.tun_gso, CONF_ON);
 	assert_int_equal(c->plane.udp_gso, CONF_OFF);
 	assert_int_equal(c->plane.udp_gro, CONF_AUTO);
@@ -174,6 +175,7 @@ static void defaults_are_the_manuals(void **state)
 	assert_int_equal(c->routing.protocol, 157);
 	assert_int_equal(c->routing.rule_priority, 5200);
 	assert_int_equal(c->ike.post_quantum, CONF_PQ_PREFER);
+	assert_int_equal(c->plane.crypto, CONF_CRYPTO_AUTO);
 	assert_int_equal(c->ike.lifetime_us, INT64_C(14400000000));
 	assert_int_equal(c->ike.child_lifetime_us, INT64_C(3600000000));
 	assert_int_equal(c->ike.dpd_us, 10000000);
@@ -292,6 +294,7 @@ static void mistakes_in_values(void **state)
 		{"ike: {lifetime: 1s}\n", "5:17: ", "from 5s to 604800s"},
 		{"ike: {lifetime: 99999999999d}\n", "5:17: ", "no duration"},
 		{"ike: {dpd: 1.5s}\n", "5:12: ", "no duration"},
+		{"plane: {crypto: none}\n", "5:17: ", "auto, openssl or ipsec-mb"},
 		{"ike: {post_quantum: yes}\n", "5:21: ", "prefer, require or off"},
 		{"plane: {offload: {tun_gso: yes}}\n", "5:28: ", "auto, on or off"},
 		{"routing: {table: 0}\n", "5:18: ", "from 1 to 4294967295"},

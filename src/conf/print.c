@@ -159,6 +159,7 @@ static void print_routes(const struct config *c, struct buf *b)
 
 int config_print(const struct config *c, struct buf *b)
 {
+	static const char *const crypto[] = {"auto", "openssl", "ipsec-mb"};
 	static const char *const pq[] = {"prefer", "require", "off"};
 	static const char *const sw[] = {"auto", "on", "off"};
 	static const char *const log[] = {"error", "warning", "info", "debug"};
@@ -181,8 +182,11 @@ int config_print(const struct config *c, struct buf *b)
 	duration(b, "lifetime", c->ike.lifetime_us);
 	duration(b, ", child_lifetime", c->ike.child_lifetime_us);
 	duration(b, ", dpd", c->ike.dpd_us);
-	buf_printf(b, "}\nplane: {offload: {tun_gso: %s, udp_gso: %s, udp_gro: %s}}\ncontrol: {",
-		sw[c->plane.tun_gso], sw[c->plane.udp_gso], sw[c->plane.udp_gro]);
+	buf_printf(b,
+		"}\nplane: {crypto: %s, offload: {tun_gso: %s, udp_gso: %s, udp_gro: %s}}\n"
+		"control: {",
+		crypto[c->plane.crypto], sw[c->plane.tun_gso], sw[c->plane.udp_gso],
+		sw[c->plane.udp_gro]);
 	key_text(b, "socket", c->control.socket);
 	key_text(b, ", group", c->control.group);
 	buf_printf(b, "}\nlog: %s\n", log[c->log]);

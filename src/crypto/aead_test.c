@@ -5,6 +5,8 @@
 
 enum { CASES = sizeof(aead_cases) / sizeof(aead_cases[0]), TEXT = 256, PART = 64 };
 
+static struct crypto_backend *backend; /* under test */
+
 /* A case with its bytes, and the context for it. */
 struct item {
 	const struct aead_case *c;
@@ -31,7 +33,7 @@ static void item_init(struct item *it, const struct aead_case *c)
 	it->op.text_len = unhex(c->plain, it->plain, TEXT).n;
 	(void)unhex(c->cipher, it->cipher, TEXT);
 	it->op.icv = it->icv;
-	assert_int_equal(aead_new(c->id, key, auth, &it->op.ctx), 0);
+	assert_int_equal(aead_new(backend, c->id, key, auth, &it->op.ctx), 0);
 	assert_int_equal(aead_id_of(it->op.ctx), c->id);
 }
 
@@ -114,7 +116,7 @@ static void keys_and_lengths_matter(void **state)
 		good = it.op.ctx;
 		it.key[it.info->key_len - 1] ^= 1; /* the salt of an AEAD */
 		it.auth[0] ^= 1;
-		assert_int_equal(aead_new(it.c->id, view_of(it.key, it.info->key_len),
+		assert_int_equal(aead_new(backend, it.c->id, view_of(it.key, it.info->key_len),
 					 view_of(it.auth, it.info->auth_key_len), &other),
 			0);
 		it.op.ctx = other;
@@ -186,11 +188,13 @@ static void wrong_uses_are_refused(void **state)
 			struct view bad = view_of(key, (size_t)(info->key_len + more));
 			struct view bad_auth = view_of(key, (size_t)(info->auth_key_len + 1));
 
-			assert_int_equal(aead_new((enum aead_id)id, bad, auth, &a), -EINVAL);
-			assert_int_equal(aead_new((enum aead_id)id, good, bad_auth, &a), -EINVAL);
+			assert_int_equal(aead_new(backend, (enum aead_id)id, bad, auth, &a),
+				-EINVAL);
+			assert_int_equal(aead_new(backend, (enum aead_id)id, good, bad_auth, &a),
+				-EINVAL);
 			assert_null(a);
 		}
-		assert_int_equal(aead_new((enum aead_id)id, good, auth, &op.ctx), 0);
+		assert_int_equal(aead_new(backend, (enum aead_id)id, good, auth, &op.ctx), 0);
 		if (info->is_aead)
 			op.trailer = view_of(key, 4); /* belongs to the AAD */
 		assert_int_equal(aead_seal(&op, 1), 0);
@@ -236,6 +240,7 @@ static void facts(void **state)
 	}
 }
 
+/* Every test with every back end that is here. */
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,5 +252,14 @@ int main(void)
 		cmocka_unit_test(facts),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = 0;
+
+	for (int id = 0; id < CRYPTO_BACKEND_COUNT; id++) {
+		if (crypto_backend_new((enum crypto_backend_id)id, &backend) < 0)
+			continue;
+		print_message("%s\n", crypto_backend_text(backend));
+		failed += cmocka_run_group_tests(tests, NULL, NULL);
+		crypto_backend_free(backend);
+	}
+	return failed;
 }

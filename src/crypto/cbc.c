@@ -8,41 +8,39 @@
 
 enum { CBC_IV = 16, CBC_ICV = 16, SHA256 = 32 };
 
+/* One direction. */
 struct cbc {
 	EVP_CIPHER_CTX *cipher;
 	EVP_MAC_CTX *mac;
 };
 
-int cbc_new(const char *cipher, struct view key, struct view auth_key, bool seal, struct cbc **ret)
-{
-	struct cbc *c = w_calloc(1, sizeof(*c));
-	EVP_CIPHER *fetched;
-	bool good;
+struct cbc_pair {
+	struct cbc seal, open;
+};
 
-	if (!c)
-		return -ENOMEM;
-	fetched = EVP_CIPHER_fetch(NULL, cipher, NULL);
+static bool cbc_init(struct cbc *c, const EVP_CIPHER *cipher, struct view key, struct view auth,
+	int enc)
+{
 	c->cipher = EVP_CIPHER_CTX_new();
-	c->mac = hmac_new("SHA256", auth_key);
-	good = fetched && c->cipher && c->mac &&
-		EVP_CipherInit_ex2(c->cipher, fetched, key.p, NULL, seal, NULL) == 1 &&
+	c->mac = hmac_new("SHA256", auth);
+	return c->cipher && c->mac &&
+		EVP_CipherInit_ex2(c->cipher, cipher, key.p, NULL, enc, NULL) == 1 &&
 		EVP_CIPHER_CTX_set_padding(c->cipher, 0) == 1;
-	EVP_CIPHER_free(fetched);
-	if (!good) {
-		cbc_free(c);
-		return -EIO;
-	}
-	*ret = c;
-	return 0;
 }
 
-void cbc_free(struct cbc *c)
+static void cbc_done(struct cbc *c)
 {
-	if (!c)
-		return;
 	EVP_CIPHER_CTX_free(c->cipher);
 	EVP_MAC_CTX_free(c->mac);
-	w_free(c);
+}
+
+static void cbc_free(void *state)
+{
+	struct cbc_pair *p = state;
+
+	cbc_done(&p->seal);
+	cbc_done(&p->open);
+	w_free(p);
 }
 
 static bool crypt_text(struct cbc *c, const struct aead_op *op, int enc)
@@ -67,8 +65,9 @@ static bool compute_icv(struct cbc *c, const struct aead_op *op, uint8_t mac[sta
 		n == SHA256;
 }
 
-int cbc_seal(struct cbc *c, const struct aead_op *op)
+static int cbc_seal(void *state, const struct aead_op *op)
 {
+	struct cbc *c = &((struct cbc_pair *)state)->seal;
 	uint8_t mac[SHA256];
 
 	if (!crypt_text(c, op, 1) || !compute_icv(c, op, mac))
@@ -77,8 +76,9 @@ int cbc_seal(struct cbc *c, const struct aead_op *op)
 	return 0;
 }
 
-int cbc_open(struct cbc *c, const struct aead_op *op)
+static int cbc_open(void *state, const struct aead_op *op)
 {
+	struct cbc *c = &((struct cbc_pair *)state)->open;
 	uint8_t mac[SHA256];
 
 	if (!compute_icv(c, op, mac))
@@ -86,4 +86,26 @@ int cbc_open(struct cbc *c, const struct aead_op *op)
 	if (!w_equal_secret(mac, op->icv, CBC_ICV))
 		return -EBADMSG;
 	return crypt_text(c, op, 0) ? 0 : -EIO;
+}
+
+int cbc_key(enum aead_id id, struct view key, struct view auth_key, struct aead_key *ret)
+{
+	static const struct aead_method method = {cbc_seal, cbc_open, cbc_free};
+	struct cbc_pair *p = w_calloc(1, sizeof(*p));
+	EVP_CIPHER *cipher;
+	bool good;
+
+	if (!p)
+		return -ENOMEM;
+	cipher = EVP_CIPHER_fetch(NULL,
+		id == AEAD_AES128_CBC_SHA256_128 ? "AES-128-CBC" : "AES-256-CBC", NULL);
+	good = cipher && cbc_init(&p->seal, cipher, key, auth_key, 1) &&
+		cbc_init(&p->open, cipher, key, auth_key, 0);
+	EVP_CIPHER_free(cipher); /* the contexts hold it */
+	if (!good) {
+		cbc_free(p);
+		return -EIO;
+	}
+	*ret = (struct aead_key){.method = &method, .state = p};
+	return 0;
 }

@@ -7,6 +7,30 @@
 #include "base/cur.h"
 #include "base/rng.h"
 
+/* ---- Back ends -------------------------------------------------------------------------------
+ * Whose code seals and opens packets. OpenSSL does everything else in this room, and the suites
+ * that the chosen back end does not have. Immutable: any thread may use it. */
+enum crypto_backend_id {
+	CRYPTO_OPENSSL,
+	CRYPTO_IPSEC_MB, /* Intel IPsec-MB: AES-GCM, by single-buffer calls */
+	CRYPTO_BACKEND_COUNT
+};
+
+struct crypto_backend;
+
+/* 0, -ENOENT: not in this build, -ENOTSUP: the processor lacks what it needs, -ENOMEM, -EIO. */
+int crypto_backend_new(enum crypto_backend_id id, struct crypto_backend **ret);
+/* After the last of its contexts; NULL is fine. */
+void crypto_backend_free(struct crypto_backend *b);
+enum crypto_backend_id crypto_backend_id_of(const struct crypto_backend *b);
+/* For people: "Intel IPsec-MB 1.3.0 for AES-GCM, OpenSSL 3.5.9 …". Lives as long as b. */
+const char *crypto_backend_text(const struct crypto_backend *b);
+/* Makes the back end and has every form of its calls answer: published values, then many lengths
+ * and alignments against OpenSSL, and forgeries to be refused. A library that is not well may do
+ * anything here, a crash included: run this in a process that may die. 0, -EBADMSG: a wrong answer,
+ * or as crypto_backend_new(). */
+int crypto_selftest(enum crypto_backend_id id);
+
 /* ---- AEAD and the encrypt-then-MAC suites, one interface -------------------------------------
  * A packet is AAD (authenticated), IV (explicit, sent), and text, encrypted in place, followed by
  * the ICV. The AEADs of RFC 4106/5282 (GCM) and RFC 7634 (ChaCha20-Poly1305) build their nonce from
@@ -41,8 +65,10 @@ const struct aead_info *aead_info(enum aead_id id);
 struct aead; /* key schedule and scratch; one thread at a time */
 
 /* Makes a context from the encryption key (key_len bytes, salt last) and the integrity key
- * (auth_key_len bytes; n 0 for an AEAD). Keys are copied. 0, -EINVAL (lengths), -ENOMEM, -EIO. */
-int aead_new(enum aead_id id, struct view key, struct view auth_key, struct aead **ret);
+ * (auth_key_len bytes; n 0 for an AEAD). Keys are copied; backend (NULL: OpenSSL) is borrowed and
+ * outlives the context. 0, -EINVAL (lengths), -ENOMEM, -EIO. */
+int aead_new(const struct crypto_backend *backend, enum aead_id id, struct view key,
+	struct view auth_key, struct aead **ret);
 /* Zeroes and frees; NULL is fine. */
 void aead_free(struct aead *a);
 enum aead_id aead_id_of(const struct aead *a);

@@ -18,16 +18,36 @@ EVP_MAC_CTX *hmac_new(const char *digest, struct view key);
 bool hmac_add(EVP_MAC_CTX *mac, struct view v);
 bool hmac_restart(EVP_MAC_CTX *mac);
 
-/* ---- One direction of AES-CBC + HMAC-SHA2-256-128 (cbc.c) ---------------------------------- */
-struct cbc; /* cipher and MAC context */
+/* ---- AEADs: what a library has for one suite ------------------------------------------------- */
+enum { AEAD_SALT = 4, AEAD_NONCE = 12, AEAD_IV = 8, AEAD_ICV = 16 };
 
-/* 0, -ENOMEM or -EIO; lengths are the caller's to check. */
-int cbc_new(const char *cipher, struct view key, struct view auth_key, bool seal, struct cbc **ret);
-void cbc_free(struct cbc *c);
-/* As aead_seal and aead_open for one packet: 0, -EBADMSG, -EIO. The text of a failed open is left
- * to the caller to zero. */
-int cbc_seal(struct cbc *c, const struct aead_op *op);
-int cbc_open(struct cbc *c, const struct aead_op *op);
+/* One packet each; lengths are looked at before. 0, -EBADMSG (open: not authentic; the text is left
+ * to the caller to zero), -EIO. */
+struct aead_method {
+	int (*seal)(void *state, const struct aead_op *op);
+	int (*open)(void *state, const struct aead_op *op);
+	void (*free)(void *state); /* zeroes */
+};
+
+struct aead_key {
+	const struct aead_method *method;
+	void *state;
+};
+
+/* Make a key; lengths are the caller's to check. 0, -ENOMEM or -EIO. */
+int aead_openssl_key(enum aead_id id, struct view key, struct aead_key *ret);
+int cbc_key(enum aead_id id, struct view key, struct view auth_key, struct aead_key *ret);
+/* As above; -ENOENT: the back end leaves this suite to OpenSSL. */
+int crypto_backend_key(const struct crypto_backend *b, enum aead_id id, struct view key,
+	struct aead_key *ret);
+
+/* Intel IPsec-MB (aead_mb.c, or aead_mb_none.c where the build has none of it). */
+struct mb;
+/* 0, -ENOENT: not in this build; -ENOTSUP: the processor lacks AES instructions; -ENOMEM; -EIO. */
+int mb_new(struct mb **ret);
+void mb_free(struct mb *m); /* NULL is fine */
+const char *mb_version(const struct mb *m);
+int mb_key(const struct mb *m, enum aead_id id, struct view key, struct aead_key *ret);
 
 /* ---- Key exchange methods ------------------------------------------------------------------ */
 struct kex_method {

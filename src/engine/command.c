@@ -115,7 +115,8 @@ static void request_node(struct engine *e, struct view line, struct buf *reply)
 	struct node_outside o = {.counters = counters,
 		.n_counters = 2,
 		.warnings = warnings,
-		.crypto = e->config.crypto,
+		.crypto = e->config.crypto ? crypto_backend_text(e->config.crypto)
+					   : crypto_version(),
 		.started = e->started};
 
 	plane_counters(e->plane.plane, &counters[0]);

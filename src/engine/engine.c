@@ -116,6 +116,7 @@ static int start_node(struct engine *e)
 {
 	struct node_config c = {.rng = os_rng(),
 		.key = e->config.key,
+		.crypto = e->config.crypto,
 		.config = e->config.config,
 		.registry = e->config.registry,
 		.version = e->config.version,

@@ -13,10 +13,11 @@ struct engine;
 struct engine_config {
 	const struct os_net *net;
 	struct os_log log;
-	const struct ed25519_key *key;   /* borrowed for the engine's life */
-	const struct config *config;     /* gets owned */
-	const struct registry *registry; /* gets owned */
-	const char *version, *crypto;    /* borrowed */
+	const struct ed25519_key *key;       /* borrowed for the engine's life */
+	const struct config *config;         /* gets owned */
+	const struct registry *registry;     /* gets owned */
+	const char *version;                 /* borrowed */
+	const struct crypto_backend *crypto; /* for packets; borrowed for the engine's life */
 	/* Reads the files again, for a reload: makes both (which then get owned), a line for each
 	 * warning. 0, or a negative errno with lines in errors. */
 	int (*load)(void *ctx, const struct config **ret_config,

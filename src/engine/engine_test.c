@@ -103,7 +103,6 @@ static void fixture_init(struct fixture *f, const struct os_net *net)
 	f->config = (struct engine_config){.net = net,
 		.key = f->key,
 		.version = "test",
-		.crypto = "test",
 		.load = load,
 		.load_ctx = f};
 	f->config.log.level = OS_ERROR;

@@ -10,6 +10,7 @@
 #include "wire/tunnel.h"
 
 struct esp_sa_config {
+	const struct crypto_backend *crypto; /* NULL: OpenSSL. Borrowed, outlives the SA */
 	bool inbound;
 	uint32_t spi; /* host order */
 	enum aead_id aead;

@@ -12,6 +12,8 @@ enum { HEAD = 64, ROOM = 2048, SPI = 0x11223344 };
 static const uint8_t key[64] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
 static const uint8_t auth[64] = {9, 8, 7};
 
+static struct crypto_backend *backend; /* under test */
+
 static struct tunnel_sa *make_sa(struct esp_sa_config c)
 {
 	struct tunnel_sa *sa;
@@ -20,6 +22,7 @@ static struct tunnel_sa *make_sa(struct esp_sa_config c)
 		c.aead = AEAD_AES256_GCM16;
 	if (c.spi == 0)
 		c.spi = SPI;
+	c.crypto = backend;
 	c.key = key;
 	c.auth = auth;
 	assert_int_equal(esp_sa_new(&c, &sa), 0);
@@ -385,7 +388,8 @@ static enum drop_reason open_raw(const uint8_t *text, uint32_t len, struct tunne
 		.icv = data + 16 + len};
 	enum drop_reason r;
 
-	assert_int_equal(aead_new(AEAD_AES256_GCM16, view_of(key, 36), (struct view){0}, &op.ctx),
+	assert_int_equal(aead_new(NULL, AEAD_AES256_GCM16, view_of(key, 36), (struct view){0},
+				 &op.ctx),
 		0);
 	put_u32(data, SPI);
 	put_u32(data + 4, 1);
@@ -620,6 +624,7 @@ static void configurations_are_checked(void **state)
 	esp_table_free(t);
 }
 
+/* Every test with every back end that is here. */
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -642,5 +647,14 @@ int main(void)
 		cmocka_unit_test(configurations_are_checked),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = 0;
+
+	for (int id = 0; id < CRYPTO_BACKEND_COUNT; id++) {
+		if (crypto_backend_new((enum crypto_backend_id)id, &backend) < 0)
+			continue;
+		print_message("%s\n", crypto_backend_text(backend));
+		failed += cmocka_run_group_tests(tests, NULL, NULL);
+		crypto_backend_free(backend);
+	}
+	return failed;
 }

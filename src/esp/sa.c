@@ -29,8 +29,8 @@ static int make_iv_context(const struct esp_sa_config *c, const struct aead_info
 	err = prf_plus(PRF_HMAC_SHA2_256, view_of(keys, n), view_of(label, sizeof(label) - 1),
 		iv_key, sizeof(iv_key));
 	if (err == 0)
-		err = aead_new(AEAD_AES256_GCM16, view_of(iv_key, sizeof(iv_key)), (struct view){0},
-			ret);
+		err = aead_new(c->crypto, AEAD_AES256_GCM16, view_of(iv_key, sizeof(iv_key)),
+			(struct view){0}, ret);
 	w_zeroize(keys, sizeof(keys));
 	w_zeroize(iv_key, sizeof(iv_key));
 	return err;
@@ -75,7 +75,7 @@ int esp_sa_new(const struct esp_sa_config *c, struct tunnel_sa **ret)
 	s->last = c->first_seq ? c->first_seq - 1 : 0;
 	s->soft_limit = c->soft_limit ? c->soft_limit : c->esn ? SOFT_DEFAULT_ESN : SOFT_DEFAULT;
 	s->sa.highest = c->inbound ? 0 : s->last;
-	err = aead_new(c->aead, view_of(c->key, info->key_len),
+	err = aead_new(c->crypto, c->aead, view_of(c->key, info->key_len),
 		view_of(c->auth, info->auth_key_len), &s->aead);
 	if (err == 0 && c->inbound)
 		err = replay_new(c->window, &s->replay);

@@ -31,10 +31,11 @@ int ike_protect_new(const struct ike_keys *keys, bool initiator, struct ike_prot
 	if (!p)
 		return -ENOMEM;
 	p->info = info;
-	r = aead_new(keys->aead, view_of(initiator ? keys->ei : keys->er, info->key_len),
+	r = aead_new(NULL, keys->aead, view_of(initiator ? keys->ei : keys->er, info->key_len),
 		view_of(initiator ? keys->ai : keys->ar, info->auth_key_len), &p->out);
 	if (!r)
-		r = aead_new(keys->aead, view_of(initiator ? keys->er : keys->ei, info->key_len),
+		r = aead_new(NULL, keys->aead,
+			view_of(initiator ? keys->er : keys->ei, info->key_len),
 			view_of(initiator ? keys->ar : keys->ai, info->auth_key_len), &p->in);
 	if (r) {
 		ike_protect_free(p);

@@ -289,6 +289,8 @@ static int check_fixed(const struct config *a, const struct config *b, struct bu
 	if (a->plane.tun_gso != b->plane.tun_gso || a->plane.udp_gso != b->plane.udp_gso ||
 		a->plane.udp_gro != b->plane.udp_gro)
 		return refuse_restart(report, "plane.offload");
+	if (a->plane.crypto != b->plane.crypto)
+		return refuse_restart(report, "plane.crypto");
 	if (a->routing.table != b->routing.table ||
 		a->routing.default_table != b->routing.default_table ||
 		a->routing.protocol != b->routing.protocol ||

@@ -51,9 +51,10 @@ void node_children_free(struct node *n)
 	}
 }
 
-static int make_sas(const struct ike_event *e, struct node_child *c)
+static int make_sas(const struct node *n, const struct ike_event *e, struct node_child *c)
 {
 	struct esp_sa_config sc = {
+		.crypto = n->crypto,
 		.inbound = true,
 		.spi = e->child.spi_in,
 		.aead = e->child.aead,
@@ -91,7 +92,7 @@ static void child_up(struct node *n, struct node_link *l, const struct ike_event
 	c->child = e->child.child;
 	c->slot = l->slot;
 	list_init(&c->list);
-	if (make_sas(e, c) < 0) {
+	if (make_sas(n, e, c) < 0) {
 		node_log(n, CONF_LOG_ERROR, "link %s: no ESP SA could be made", l->text);
 		w_free(c);
 		return;

@@ -18,6 +18,7 @@ static int start(struct node *n, const struct node_config *c, wtime now, struct 
 		buf_add_str(error, "node.organization and node.name are too long for an identity");
 		return err;
 	}
+	n->crypto = c->crypto;
 	n->version = w_strdup(c->version);
 	if (!n->version)
 		return -ENOMEM;

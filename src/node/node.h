@@ -68,11 +68,12 @@ struct node_socket {
 
 struct node_config {
 	struct rng rng;
-	const struct ed25519_key *key;   /* borrowed for the node's life */
-	const struct config *config;     /* gets owned */
-	const struct registry *registry; /* gets owned */
-	const char *version;             /* borrowed */
-	uint32_t tun_mtu_max;            /* 0: no limit */
+	const struct ed25519_key *key;       /* borrowed for the node's life */
+	const struct crypto_backend *crypto; /* for packets; NULL: OpenSSL. Borrowed likewise */
+	const struct config *config;         /* gets owned */
+	const struct registry *registry;     /* gets owned */
+	const char *version;                 /* borrowed */
+	uint32_t tun_mtu_max;                /* 0: no limit */
 	struct node_spis *spis; /* borrowed for the node's life: told its IKE SPIs; NULL: nobody */
 };
 

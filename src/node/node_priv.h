@@ -81,6 +81,7 @@ struct node_queued {
 struct node {
 	struct rng rng;
 	const struct ed25519_key *key;
+	const struct crypto_backend *crypto;
 	const struct config *config;
 	const struct registry *registry;
 	char *version;

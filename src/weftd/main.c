@@ -11,6 +11,7 @@
 #include "os/log.h"
 #include "os/net.h"
 #include "os/runner.h"
+#include "weftd/backend.h"
 
 enum { EXIT_DONE = 0, EXIT_REFUSED = 1, EXIT_USAGE = 2 };
 
@@ -128,20 +129,19 @@ static int load_again(void *ctx, const struct config **ret_config,
 }
 
 /* Starts and runs with what was loaded; config and registry get owned. */
-static int run(struct options *o, struct conf_loaded *l, const struct conf_errors *warnings)
+static int run(struct options *o, struct conf_loaded *l, struct buf *warnings)
 {
+	struct crypto_backend *crypto = NULL;
 	struct engine_config c = {.net = os_net_find(NULL),
 		.key = l->key,
 		.config = l->config,
 		.registry = l->registry,
 		.version = WEFT_VERSION,
-		.crypto = crypto_version(),
 		.load = load_again,
 		.load_ctx = &o->source,
 		.runner = o->runner,
 		.watch = l->config->registry,
-		.log = os_log_open((enum os_level)l->config->log),
-		.warnings = buf_view(&warnings->text)};
+		.log = os_log_open((enum os_level)l->config->log)};
 	struct buf error = {0};
 	struct engine *e = NULL;
 	int r;
@@ -154,9 +154,14 @@ static int run(struct options *o, struct conf_loaded *l, const struct conf_error
 	if (r < 0)
 		os_log_printf(&c.log, OS_WARNING, "core dumps cannot be switched off: %s",
 			strerror(-r));
-	l->config = NULL;
-	l->registry = NULL;
-	r = engine_new(&c, &e, &error);
+	r = backend_choose(l->config->plane.crypto, &crypto, warnings, &error);
+	if (r == 0) {
+		c.crypto = crypto;
+		c.warnings = buf_view(warnings);
+		l->config = NULL;
+		l->registry = NULL;
+		r = engine_new(&c, &e, &error);
+	}
 	if (r < 0) {
 		while (error.n && error.p[error.n - 1] == '\n')
 			error.n--;
@@ -165,6 +170,7 @@ static int run(struct options *o, struct conf_loaded *l, const struct conf_error
 		r = engine_run(e);
 	}
 	engine_free(e);
+	crypto_backend_free(crypto);
 	buf_free(&error);
 	return r;
 }
@@ -201,7 +207,7 @@ int main(int argc, char **argv)
 	} else if (o.check) {
 		print_lines(&warnings);
 	} else {
-		r = run(&o, &l, &warnings);
+		r = run(&o, &l, &warnings.text);
 	}
 	conf_loaded_free(&l);
 	conf_errors_free(&errors);
