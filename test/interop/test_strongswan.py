@@ -5,11 +5,12 @@ Without proposals of ours strongSwan offers AES-CBC before AEAD; 6.1 and 6.0.1 g
 group, 5.9.8 X25519.
 """
 import re
+import sys
 import threading
 
 import pytest
 
-from lab import Beside, wait_until
+from lab import Beside, Mesh, StrongSwan, tcp_transfer, wait_ping, wait_until
 from lab.strongswan import CLASSIC, CLASSIC_ESP, HYBRID, HYBRID_ESP
 
 HYBRID_1024 = "aes256gcm16-prfsha512-x25519-ke1_mlkem1024"
@@ -19,6 +20,22 @@ X448_FIRST_ESP = "aes256gcm16-x448-x25519-ke1_mlkem768"
 CBC = "aes128-sha256-prfsha256-x25519"
 CBC_ESP = "aes256-sha256-x25519"
 ROLES = ("weft", "strongswan")
+# an IKE_SA_INIT (AES-256-GCM-16, HMAC-SHA2-512, X25519) that nothing follows
+HALF_OPEN = """
+import os, socket, struct, sys
+transforms = (struct.pack("!BBHBBHHH", 3, 0, 12, 1, 0, 20, 0x800e, 256)
+              + struct.pack("!BBHBBH", 3, 0, 8, 2, 0, 7)
+              + struct.pack("!BBHBBH", 0, 0, 8, 4, 0, 31))
+proposal = struct.pack("!BBHBBBB", 0, 0, 8 + len(transforms), 1, 1, 0, 3) + transforms
+payloads = (struct.pack("!BBH", 34, 0, 4 + len(proposal)) + proposal
+            + struct.pack("!BBHHH", 40, 0, 40, 31, 0) + os.urandom(32)
+            + struct.pack("!BBH", 0, 0, 36) + os.urandom(32))
+header = os.urandom(8) + bytes(8) + struct.pack("!BBBBII", 33, 0x20, 34, 8, 0, 28 + len(payloads))
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.settimeout(2)
+sock.sendto(bytes(4) + header + payloads, (sys.argv[1], 13000))
+assert sock.recv(4096)[4 + 16] == 33
+"""
 X, P256, H768, H1024 = ["X25519"], ["ECP-256"], ["X25519", "ML-KEM-768"], ["X25519", "ML-KEM-1024"]
 
 # root, proposals in IKE and ESP, then key exchanges: of the IKE SA, by who initiated it, and of a
@@ -173,6 +190,38 @@ def test_another_group_is_asked_for(lab):
     # the rekey of the IKE SA begins with the group that it has
     assert pair.peer.log().count("N(INVAL_KE)") == 2
     pair.wait_reach()
+
+
+def test_a_cookie_is_given_back(lab):
+    """strongSwan has a half-open IKE SA and wants to know that weft is where it says it is."""
+    pair = beside(lab, "6.1-defaults", charon={"cookie_threshold": 1})
+    pair.start_peer()
+    pair.a.run(sys.executable, "-c", HALF_OPEN, pair.mesh.outer(2))
+    pair.weft.start()
+    pair.weft.wait_up(1)
+    assert "generating IKE_SA_INIT response 0 [ N(COOKIE) ]" in pair.peer.log()
+    assert "parsed IKE_SA_INIT request 0 [ N(COOKIE) SA KE No" in pair.peer.log()
+    pair.wait_reach()
+
+
+def test_reaches_others_through_weft(lab):
+    """strongSwan has a link to n1 alone; n1 forwards between it and n2, without the kernel."""
+    mesh = Mesh(lab, 3)
+    inner = mesh.inner
+    peer = StrongSwan(mesh.spaces[2], "forky", mesh.connection(3, 1)).start()
+    peer.tunnel(f"{inner(3)}/32 {inner(3, 'ip6')}/128",
+                [f"{inner(i, family)}/{bits}" for i in (1, 2)
+                 for family, bits in (("ip4", 32), ("ip6", 128))])
+    mesh.reconfigure(2, peers={"exclude": ["n3"]}, static_routes=[
+        {"prefix": f"{inner(i, family)}/{bits}", "node": "n1"} for i in (1, 3)
+        for family, bits in (("ip4", 32), ("ip6", 128))])
+    for node in mesh.nodes[:2]:
+        node.start()
+    mesh.nodes[0].wait_up(2)
+    for one, far in ((2, 3), (3, 2)):
+        for family in ("ip4", "ip6"):
+            wait_ping(mesh.spaces[one - 1], inner(far, family))
+            tcp_transfer(mesh.spaces[one - 1], mesh.spaces[far - 1], inner(far, family), 300_000)
 
 
 def test_aes_cbc(lab):
