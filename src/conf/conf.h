@@ -30,6 +30,20 @@ struct conf_static_route {
 	const char *node;
 };
 
+struct conf_filter { /* routing.import, routing.export */
+	struct prefix prefix;
+	uint8_t ge, le;           /* 0: not given */
+	const char *organization; /* NULL: any */
+	bool accept;
+};
+
+enum { CONF_MAC_KEYS = 4, CONF_MAC_KEY = 64 };
+
+struct conf_mac_key { /* HMAC-SHA256 */
+	uint8_t key[CONF_MAC_KEY];
+	uint8_t len;
+};
+
 enum conf_pq { CONF_PQ_PREFER, CONF_PQ_REQUIRE, CONF_PQ_OFF };
 enum conf_switch { CONF_AUTO, CONF_ON, CONF_OFF };
 /* Whose code seals packets; auto: the fastest that is there and proves itself. */
@@ -82,7 +96,18 @@ struct config {
 		uint32_t table, default_table; /* 252, 253 */
 		uint8_t protocol;              /* 157 */
 		uint32_t rule_priority;        /* 5200 */
+		struct conf_filter *import, *export;
+		size_t import_count, export_count;
 	} routing;
+	struct {
+		int64_t hello_us;
+		uint16_t cost;
+		int64_t rtt_min_us, rtt_max_us;
+		uint16_t rtt_cost;
+		struct conf_mac_key mac_key[CONF_MAC_KEYS];
+		size_t mac_key_count;
+		bool accept_unsigned;
+	} babel;
 	struct {
 		enum conf_pq post_quantum;
 		int64_t lifetime_us, child_lifetime_us, dpd_us;

@@ -439,14 +439,6 @@ static void read_static_routes(struct doc *d, struct fy_node *n, void *object)
 
 /* ---- routing, ike, plane, control, log ---- */
 
-static const struct field routing_fields[] = {
-	{"table", FIELD_U32, offsetof(struct config, routing.table), 1, UINT32_MAX},
-	{"default_table", FIELD_U32, offsetof(struct config, routing.default_table), 1, UINT32_MAX},
-	{"protocol", FIELD_U8, offsetof(struct config, routing.protocol), 5, 255},
-	{"rule_priority", FIELD_U32, offsetof(struct config, routing.rule_priority), 1, 32760},
-	{NULL},
-};
-
 static void read_pq(struct doc *d, struct fy_node *n, void *object)
 {
 	static const char *const words[] = {"prefer", "require", "off"};
@@ -530,7 +522,8 @@ static const struct field config_fields[] = {
 	{"underlay", FIELD_MAP, .sub = underlay_fields},
 	{"announce", FIELD_CUSTOM, .read = read_announce},
 	{"static_routes", FIELD_CUSTOM, .read = read_static_routes},
-	{"routing", FIELD_MAP, .sub = routing_fields},
+	{"routing", FIELD_MAP, .sub = conf_routing_fields},
+	{"babel", FIELD_MAP, .sub = conf_babel_fields},
 	{"ike", FIELD_MAP, .sub = ike_fields},
 	{"plane", FIELD_MAP, .sub = plane_fields},
 	{"control", FIELD_MAP, .sub = control_fields},
@@ -558,10 +551,7 @@ int config_new(const char *file, struct config **ret)
 	c->tun.mtu = 1400;
 	c->underlay.fwmark = 0x51;
 	c->underlay.fwmask = 0xff;
-	c->routing.table = 252;
-	c->routing.default_table = 253;
-	c->routing.protocol = 157;
-	c->routing.rule_priority = 5200;
+	conf_routing_defaults(c);
 	c->ike.lifetime_us = 4 * 3600 * SEC;
 	c->ike.child_lifetime_us = 3600 * SEC;
 	c->ike.dpd_us = 10 * SEC;
@@ -625,6 +615,9 @@ static void check_endpoint(struct doc *d, const struct config *c, size_t i)
 void config_check(struct doc *d, const struct config *c)
 {
 	check_tables(d, c);
+	if (c->babel.rtt_min_us >= c->babel.rtt_max_us)
+		doc_error(d, doc_at(d, "/babel/rtt"),
+			"babel.rtt.min must be less than babel.rtt.max");
 	for (size_t i = 0; i < c->endpoint_count; i++)
 		check_endpoint(d, c, i);
 }

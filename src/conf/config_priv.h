@@ -8,6 +8,12 @@ enum { CONF_PORT = 13000, CONF_MTU_MIN = 1280, CONF_MTU_MAX = 65000, CONF_NAME_M
 int config_new(const char *file, struct config **ret);
 /* The checks that need the whole: sets d->failed with a line each. */
 void config_check(struct doc *d, const struct config *c);
+/* routing.c: the sections routing and babel. */
+extern const struct field conf_routing_fields[], conf_babel_fields[];
+void conf_routing_defaults(struct config *c);
+void conf_print_routing(const struct config *c, struct buf *b);
+/* A text in double quotes, escaped. */
+void conf_print_text(struct buf *b, const char *s);
 /* "ip4"/"ip6" from a scalar; IP_NONE and an error otherwise. */
 enum ip_family conf_read_family(struct doc *d, struct fy_node *n);
 /* The number of this node's endpoints; none is an error. */

@@ -3,7 +3,7 @@
 #include "conf/config_priv.h"
 
 /* A text in double quotes, escaped as JSON does (which is YAML). */
-static void quoted(struct buf *b, const char *s)
+void conf_print_text(struct buf *b, const char *s)
 {
 	buf_add(b, "\"", 1);
 	for (; *s; s++) {
@@ -24,7 +24,7 @@ static void key_text(struct buf *b, const char *key, const char *value)
 	if (!value)
 		return;
 	buf_printf(b, "%s: ", key);
-	quoted(b, value);
+	conf_print_text(b, value);
 }
 
 /* The largest unit that divides. */
@@ -47,7 +47,7 @@ static void strings(struct buf *b, const char *key, const char **s, size_t n)
 	buf_printf(b, "%s: [", key);
 	for (size_t i = 0; i < n; i++) {
 		buf_add_str(b, i ? ", " : "");
-		quoted(b, s[i]);
+		conf_print_text(b, s[i]);
 	}
 	buf_add_str(b, "]");
 }
@@ -144,17 +144,15 @@ static void print_routes(const struct config *c, struct buf *b)
 			if (name.failed)
 				b->failed = true;
 			else
-				quoted(b, (const char *)name.p);
+				conf_print_text(b, (const char *)name.p);
 			buf_free(&name);
 		} else {
-			quoted(b, r->node);
+			conf_print_text(b, r->node);
 		}
 		buf_add_str(b, "}");
 	}
-	buf_printf(b,
-		"]\nrouting: {table: %u, default_table: %u, protocol: %u, rule_priority: %u}\n",
-		c->routing.table, c->routing.default_table, (unsigned int)c->routing.protocol,
-		c->routing.rule_priority);
+	buf_add_str(b, "]\n");
+	conf_print_routing(c, b);
 }
 
 int config_print(const struct config *c, struct buf *b)
