@@ -14,6 +14,7 @@ static const struct {
 	[CTL_STATUS] = {"status", false, false, false},
 	[CTL_LINKS] = {"links", false, false, false},
 	[CTL_ROUTES] = {"routes", false, false, true},
+	[CTL_NEIGHBOURS] = {"neighbours", false, false, false},
 	[CTL_DROPS] = {"drops", false, false, false},
 	[CTL_RELOAD] = {"reload", true, false, false},
 	[CTL_REKEY] = {"rekey", true, true, true},

@@ -43,6 +43,15 @@ void node_log(struct node *n, enum conf_log level, const char *fmt, ...)
 	}
 }
 
+void node_seal(struct node *n, const struct node_action *a, struct view packet)
+{
+	if (node_queue(n, a, packet.p, packet.n)) {
+		struct node_queued *q = container_of(n->actions.prev, struct node_queued, list);
+
+		q->action.plane.data = view_of(q->data, packet.n);
+	}
+}
+
 static void release_given(struct node *n)
 {
 	if (!n->given)

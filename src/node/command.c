@@ -9,6 +9,7 @@
 static void drops_reply(struct node *n, const struct node_outside *o, struct json *j)
 {
 	struct ike_stats stats;
+	struct babel_stats babel;
 
 	json_object(j, "drops");
 	for (int r = 0; r < DROP_COUNT; r++) {
@@ -21,6 +22,9 @@ static void drops_reply(struct node *n, const struct node_outside *o, struct jso
 	ike_stats(n->ike, &stats);
 	for (int r = 0; r < IKE_DROP_COUNT; r++)
 		json_uint(j, ike_drop_name((enum ike_drop)r), stats.drops[r]);
+	babel_stats(n->babel, &babel);
+	for (int r = 0; r < BABEL_DROP_COUNT; r++)
+		json_uint(j, babel_drop_name((enum babel_drop)r), babel.drops[r]);
 	json_object_end(j);
 }
 
@@ -108,7 +112,10 @@ void node_command(struct node *n, struct view request, const struct node_outside
 		node_links_reply(n, now, &j);
 		break;
 	case CTL_ROUTES:
-		node_routes_reply(n, r.argument, &j);
+		node_routes_reply(n, r.argument, now, &j);
+		break;
+	case CTL_NEIGHBOURS:
+		node_neighbours_reply(n, &j);
 		break;
 	case CTL_DROPS:
 		drops_reply(n, o, &j);

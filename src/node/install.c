@@ -121,13 +121,17 @@ static void child_outbound(struct node *n, struct node_link *l, const struct ike
 	l->reason[0] = 0;
 	if (first) {
 		l->up_since = now;
+		l->dead = false;
+		l->probes_out = 0;
+		l->quiet_since = 0;
 		n->snapshot_dirty = true;
+		node_speaker_link(n, l, now);
 		node_log(n, CONF_LOG_INFO, "link %s: up", l->text);
 		node_updown(n, l, true);
 	}
 }
 
-static void child_down(struct node *n, struct node_link *l, const struct ike_event *e)
+static void child_down(struct node *n, struct node_link *l, const struct ike_event *e, wtime now)
 {
 	struct node_child *c = find_child(n, e->child.child);
 	struct plane_down m = {.type = PLANE_DOWN_SA_OUTBOUND};
@@ -135,6 +139,7 @@ static void child_down(struct node *n, struct node_link *l, const struct ike_eve
 	if (l && l->outbound == e->child.child) {
 		l->outbound = 0;
 		n->snapshot_dirty = true;
+		node_speaker_link(n, l, now);
 		m.slot = l->slot;
 		(void)node_to_plane(n, &m);
 		node_updown(n, l, false);
@@ -164,7 +169,7 @@ static void handle(struct node *n, const struct ike_event *e, wtime now)
 	struct node_link *l = node_link_by_conn(n, e->conn);
 
 	if (e->type == IKE_EVENT_CHILD_DOWN) {
-		child_down(n, l, e);
+		child_down(n, l, e, now);
 		return;
 	}
 	if (!l)

@@ -30,10 +30,20 @@ static struct ipaddr preferred(const struct config *c, uint8_t family)
 	return (struct ipaddr){0};
 }
 
+static bool is_static(const struct config *c, const struct babel_prefix *p)
+{
+	for (size_t i = 0; !p->source.len && i < c->static_route_count; i++)
+		if (prefix_equal(&c->static_route[i].prefix, &p->destination))
+			return true;
+	return false;
+}
+
 static bool build_routes(struct node *n, struct arena *a, struct kernel_state *k)
 {
 	const struct config *c = n->config;
-	struct kernel_route *out = arena_calloc(a, c->static_route_count, sizeof(*out));
+	struct kernel_route *out = arena_calloc(a, c->static_route_count + n->rib.count,
+		sizeof(*out));
+	size_t count = c->static_route_count;
 
 	if (!out)
 		return false;
@@ -44,8 +54,23 @@ static bool build_routes(struct node *n, struct arena *a, struct kernel_state *k
 		out[i].prefer = preferred(c, p->addr.family);
 		out[i].table = p->len ? c->routing.table : c->routing.default_table;
 	}
+	list_for_each (it, &n->routes) {
+		const struct node_route *r = container_of(it, struct node_route, list);
+		const struct prefix *p = &r->prefix.destination;
+
+		if (is_static(c, &r->prefix))
+			continue;
+		out[count++] = (struct kernel_route){
+			.destination = *p,
+			.source = r->prefix.source,
+			.prefer = r->unreachable ? (struct ipaddr){0}
+						 : preferred(c, p->addr.family),
+			.table = p->len ? c->routing.table : c->routing.default_table,
+			.unreachable = r->unreachable,
+		};
+	}
 	k->route = out;
-	k->route_count = c->static_route_count;
+	k->route_count = count;
 	return true;
 }
 

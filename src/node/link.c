@@ -123,15 +123,17 @@ static int hand_to_plane(struct node *n, struct node_link *l)
 {
 	struct plane_down m = {.type = PLANE_DOWN_LINK_ADD, .slot = l->slot};
 
-	l->state = w_calloc(1, sizeof(*l->state));
-	if (!l->state)
+	struct node_state *state = w_calloc(1, sizeof(*state));
+
+	if (!state)
 		return -ENOMEM;
-	m.state = l->state;
+	m.state = &state->s;
 	if (!node_to_plane(n, &m)) {
-		w_free(l->state);
-		l->state = NULL;
+		w_free(state);
 		return -ENOMEM;
 	}
+	list_add_tail(&n->states, &state->list);
+	l->state = &state->s;
 	return 0;
 }
 
@@ -182,7 +184,6 @@ int node_link_new(struct node *n, const struct node_link_want *w, wtime now, str
 	l->local_port = w->local->port;
 	l->remote_port = w->remote->port;
 	l->resolve_at = now;
-	l->probe_at = now;
 	l->keep = true;
 	err = link_start(n, l, now);
 	if (err < 0) {
@@ -203,6 +204,9 @@ void node_link_remove(struct node *n, struct node_link *l, wtime now)
 
 	ike_conn_remove(n->ike, l->conn, now);
 	node_ike_events(n, now); /* the children's end, while the link is still there */
+	if (l->speaking)
+		babel_iface_remove(n->babel, l->slot + 1, now);
+	node_speaker_run(n, now); /* its routes, before the slot is another link's */
 	n->slot[l->slot] = NULL;
 	n->snapshot_dirty = true;
 	(void)node_to_plane(n, &m); /* without memory the slot stays taken, which is safe */
@@ -297,23 +301,6 @@ static void ask_name(struct node *n, struct node_link *l, wtime now)
 	l->resolve_at = wtime_add(now, NODE_RESOLVE_US);
 }
 
-/* Design, liveness: sent for 500 ms and nothing heard: ask at once, not at the next DPD. */
-static void check_liveness(struct node *n, struct node_link *l, wtime now)
-{
-	int64_t rx = __atomic_load_n(&l->state->last_rx_us, __ATOMIC_RELAXED);
-	int64_t tx = __atomic_load_n(&l->state->last_tx_us, __ATOMIC_RELAXED);
-
-	if (rx > l->heard_us) {
-		l->heard_us = rx;
-		ike_conn_heard(n->ike, l->conn, (wtime){rx});
-	}
-	if (l->outbound && tx > rx && now.us - rx > NODE_LIVENESS_US &&
-		now.us - tx < NODE_LIVENESS_US && wtime_due(l->probe_at, now)) {
-		l->probe_at = wtime_add(now, NODE_PROBE_GAP_US);
-		(void)ike_conn_probe(n->ike, l->conn, now);
-	}
-}
-
 void node_link_tick(struct node *n, struct node_link *l, wtime now)
 {
 	/* names are looked up before the first try and while the link is not up; what works is kept
@@ -321,7 +308,7 @@ void node_link_tick(struct node *n, struct node_link *l, wtime now)
 	if (l->is_name && !l->resolving && !l->outbound && !l->admin_down &&
 		wtime_due(l->resolve_at, now))
 		ask_name(n, l, now);
-	check_liveness(n, l, now);
+	node_probe_tick(n, l, now);
 }
 
 void node_resolved(struct node *n, uint32_t id, const struct ipaddr *address, size_t count,

@@ -25,6 +25,11 @@ static int start(struct node *n, const struct node_config *c, wtime now, struct 
 	err = ike_new(&ic, &n->ike);
 	if (err < 0)
 		return err;
+	err = node_rib_init(n);
+	if (!err)
+		err = node_speaker_start(n, now);
+	if (err < 0)
+		return err;
 	err = node_apply(n, c->config, c->registry, now, &report);
 	buf_free(&report);
 	return err;
@@ -39,6 +44,9 @@ int node_new(const struct node_config *c, wtime now, struct node **ret, struct b
 		list_init(&n->links);
 		list_init(&n->children);
 		list_init(&n->actions);
+		list_init(&n->snapshots);
+		list_init(&n->states);
+		list_init(&n->routes);
 		n->rng = c->rng;
 		n->key = c->key;
 		n->config = c->config;
@@ -67,10 +75,6 @@ static void free_actions(struct node *n)
 	list_for_each_safe (it, &n->actions) {
 		struct node_queued *q = container_of(it, struct node_queued, list);
 
-		/* what the message would have handed over never left */
-		if (q->action.type == NODE_ACTION_PLANE &&
-			q->action.plane.type == PLANE_DOWN_SNAPSHOT)
-			node_snapshot_free(q->action.plane.snapshot);
 		list_del(&q->list);
 		w_free(q->data);
 		w_free(q);
@@ -82,19 +86,33 @@ static void free_actions(struct node *n)
 	}
 }
 
+static void state_free(struct plane_link_state *s)
+{
+	struct node_state *state = container_of(s, struct node_state, s);
+
+	list_del(&state->list);
+	w_free(state);
+}
+
 void node_free(struct node *n)
 {
 	if (!n)
 		return;
-	/* the plane is gone: what it had is ours again; states of links live until here */
+	/* the plane is gone: what it had is ours again */
 	list_for_each_safe (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
 
-		w_free(l->state);
-		l->state = NULL;
 		node_link_remove(n, l, (wtime){0});
 	}
 	free_actions(n);
+	list_for_each_safe (it, &n->states)
+		state_free(&container_of(it, struct node_state, list)->s);
+	list_for_each_safe (it, &n->snapshots)
+		node_snapshot_free(&container_of(it, struct node_snapshot, list)->s);
+	if (n->rib.bucket)
+		node_rib_free(n);
+	babel_free(n->babel);
+	w_free(n->router_ids);
 	ike_free(n->ike);
 	node_children_free(n);
 	buf_free(&n->datagram);
@@ -113,6 +131,9 @@ void node_free(struct node *n)
 
 void node_stop(struct node *n, wtime now)
 {
+	/* neighbours first, while the links still carry it */
+	babel_stop(n->babel, now);
+	node_speaker_run(n, now);
 	n->stopping = true;
 	list_for_each (it, &n->links)
 		(void)ike_conn_down(n->ike, container_of(it, struct node_link, list)->conn, now);
@@ -129,6 +150,16 @@ static void ike_message(struct node *n, const struct plane_up *up, wtime now)
 static struct node_link *link_at(struct node *n, uint32_t slot)
 {
 	return slot < n->slots ? n->slot[slot] : NULL;
+}
+
+static void link_packet(struct node *n, const struct plane_up *up, wtime now)
+{
+	struct node_link *l = link_at(n, up->slot);
+
+	if (!l || n->stopping)
+		return;
+	node_speaker_input(n, l, up->data, up->time, now);
+	node_probe_answer(n, l, up->data, now);
 }
 
 void node_plane_up(struct node *n, const struct plane_up *up, wtime now)
@@ -151,7 +182,7 @@ void node_plane_up(struct node *n, const struct plane_up *up, wtime now)
 		node_sa_gone(n, up->sa);
 		break;
 	case PLANE_UP_LINK_GONE:
-		w_free(up->state);
+		state_free(up->state);
 		if (up->slot < n->slots && !n->slot[up->slot])
 			n->slot_taken[up->slot] = false;
 		break;
@@ -159,9 +190,11 @@ void node_plane_up(struct node *n, const struct plane_up *up, wtime now)
 		node_snapshot_free(up->snapshot);
 		break;
 	case PLANE_UP_LINK:
-		break; /* no routing protocol listens in this version */
+		link_packet(n, up, now);
+		break;
 	}
 	node_ike_events(n, now);
+	node_speaker_run(n, now);
 }
 
 void node_addresses_changed(struct node *n, wtime now)
@@ -178,19 +211,22 @@ void node_addresses_changed(struct node *n, wtime now)
 
 wtime node_deadline(const struct node *n)
 {
-	return wtime_min(ike_deadline(n->ike), n->tick_at);
+	return wtime_min(wtime_min(ike_deadline(n->ike), babel_deadline(n->babel)), n->tick_at);
 }
 
 void node_tick(struct node *n, wtime now)
 {
 	ike_tick(n->ike, now);
+	babel_tick(n->babel, now);
 	node_ike_events(n, now);
+	node_speaker_run(n, now);
 	if (!wtime_due(n->tick_at, now) || n->stopping)
 		return;
 	n->tick_at = wtime_add(now, NODE_TICK_US);
 	list_for_each (it, &n->links)
 		node_link_tick(n, container_of(it, struct node_link, list), now);
 	node_ike_events(n, now);
+	node_speaker_run(n, now);
 }
 
 const struct node_socket *node_sockets(const struct node *n, size_t *ret_n)

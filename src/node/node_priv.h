@@ -2,7 +2,9 @@
  * links and children; SAs, link states and snapshots belong to the plane from the message that
  * hands them down until the report that brings them back. */
 #pragma once
+#include "babel/babel.h"
 #include "base/arena.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "crypto/crypto.h"
 #include "esp/esp.h"
@@ -17,9 +19,7 @@ enum {
 	NODE_ADDRESSES = 8, /* addresses of one name that are tried in turn */
 };
 
-#define NODE_LIVENESS_US      (500 * W_MS) /* sent, and nothing heard for so long: ask */
-#define NODE_PROBE_GAP_US     (1 * W_SEC)  /* between two such questions */
-#define NODE_TICK_US          (250 * W_MS)
+#define NODE_TICK_US          (100 * W_MS)
 #define NODE_RESOLVE_US       (10 * W_SEC) /* a name is looked up again after */
 #define NODE_RESOLVE_AGAIN_US (2 * W_SEC)  /* and after, when nothing was found */
 
@@ -62,12 +62,40 @@ struct node_link {
 	size_t resolved_count, resolved_at; /* candidates and the one in use */
 	wtime resolve_at, probe_at;
 	int64_t heard_us; /* last reported to IKE */
+	/* liveness: see probe.c */
+	int64_t quiet_since; /* when the first packet was sent that nothing answered; 0: none */
+	wtime probe_next;
+	uint16_t probe_seq;
+	unsigned int probes_out; /* sent since something was heard */
+	bool answers_echo;       /* the peer has answered one, ever */
+	bool asked_ike, dead;
+	struct ipaddr heard_link_local; /* what the peer answers from */
+	bool speaking;                  /* it is an interface of the speaker */
 	wtime up_since;
 	char reason[IKE_REASON_TEXT];
 };
 
+/* What a link shares with the plane: ours again only when it says LINK_GONE. */
+struct node_state {
+	struct plane_link_state s;
+	struct list list; /* node.states */
+};
+
+/* A route that Babel selected. */
+struct node_route {
+	struct hash_node hash;
+	struct list list; /* node.routes */
+	struct babel_prefix prefix;
+	uint8_t router_id[8];
+	uint16_t metric, seqno;
+	uint32_t slot; /* of the link that carries it */
+	bool unreachable;
+	wtime since;
+};
+
 struct node_snapshot {
 	struct plane_snapshot s;
+	struct list list; /* node.snapshots: alive, the plane's included */
 	struct arena *arena;
 	struct fib *fib;
 };
@@ -86,7 +114,12 @@ struct node {
 	const struct registry *registry;
 	char *version;
 	struct ike *ike;
-	struct list links, children, actions;
+	struct babel *babel;
+	uint8_t *router_ids; /* 8 bytes for each node of the registry */
+	struct hash rib;
+	struct list routes;
+	uint64_t route_changes;
+	struct list links, children, actions, snapshots, states;
 	struct node_queued *given; /* the action that the caller has in hand */
 	struct buf datagram;       /* the IKE datagram in hand */
 	struct node_link **slot;   /* by slot; a slot is taken until LINK_GONE */
@@ -122,6 +155,8 @@ void node_log(struct node *n, enum conf_log level, const char *fmt, ...)
  */
 bool node_to_plane(struct node *n, const struct plane_down *m);
 bool node_queue(struct node *n, const struct node_action *a, const void *data, size_t len);
+/* Queues a SEAL message with a copy of the packet. */
+void node_seal(struct node *n, const struct node_action *a, struct view packet);
 
 /* ---- apply.c ---- */
 /* Makes sockets and links what config and registry want; a line for each difference to report. */
@@ -173,6 +208,30 @@ void node_snapshot_free(const struct plane_snapshot *s);
 /* The link that carries a static route to a node now; NULL: none is up. */
 struct node_link *node_static_link(struct node *n, const struct conf_static_route *r);
 
+/* ---- speaker.c ---- */
+int node_speaker_start(struct node *n, wtime now);
+/* What configuration and registry say now: prefixes, filters, interfaces. */
+int node_speaker_apply(struct node *n, wtime now);
+/* A link came up, went down or changed. */
+void node_speaker_link(struct node *n, struct node_link *l, wtime now);
+/* An inner packet of a link that may be Babel's. */
+void node_speaker_input(struct node *n, struct node_link *l, struct view packet, wtime at,
+	wtime now);
+/* Takes the speaker's events and packets. */
+void node_speaker_run(struct node *n, wtime now);
+
+/* ---- rib.c ---- */
+int node_rib_init(struct node *n);
+void node_rib_free(struct node *n);
+void node_rib_event(struct node *n, const struct babel_event *e, wtime now);
+struct node_route *node_rib_find(const struct node *n, const struct babel_prefix *p);
+
+/* ---- probe.c ---- */
+void node_probe_tick(struct node *n, struct node_link *l, wtime now);
+void node_probe_answer(struct node *n, struct node_link *l, struct view packet, wtime now);
+/* Something authentic came over the link. */
+void node_probe_heard(struct node *n, struct node_link *l, wtime now);
+
 /* ---- kernel.c ---- */
 void node_kernel_build(struct node *n);
 
@@ -180,4 +239,11 @@ void node_kernel_build(struct node *n);
 struct json;
 void node_status_reply(struct node *n, const struct node_outside *o, wtime now, struct json *j);
 void node_links_reply(struct node *n, wtime now, struct json *j);
-void node_routes_reply(struct node *n, const char *argument, struct json *j);
+/* {"organization", "name"} and, when wanted, "serial", as the member `peer`. */
+void node_peer_object(struct json *j, const struct node_link *l, bool serial);
+
+/* ---- routes.c ---- */
+void node_routes_reply(struct node *n, const char *argument, wtime now, struct json *j);
+void node_neighbours_reply(struct node *n, struct json *j);
+/* The members rtt_ms, loss, cost, rxcost, txcost of a link. */
+void node_link_metric(const struct node *n, const struct node_link *l, struct json *j);

@@ -61,7 +61,7 @@ static bool build_links(struct builder *b)
 		if (!p)
 			return false;
 		p->slot = l->slot;
-		p->usable = node_link_usable(l);
+		p->usable = node_link_usable(l) && !l->dead;
 		p->socket = l->socket;
 		p->datagram_max = l->family == IP4 ? NODE_DATAGRAM4 : NODE_DATAGRAM6;
 		p->mtu = link_mtu(n, l, p->datagram_max);
@@ -106,14 +106,39 @@ static uint32_t hop_of(struct builder *b, const struct node_link *l)
 	return b->hops++;
 }
 
+/* What Babel selected, unless a prefix of the same name is our own or static. */
+static void add_learned(struct builder *b)
+{
+	size_t fixed = b->entries;
+
+	list_for_each (it, &b->n->routes) {
+		const struct node_route *r = container_of(it, struct node_route, list);
+		struct node_link *l = r->unreachable ? NULL : b->n->slot[r->slot];
+		struct fib_entry *e = &b->entry[b->entries];
+		bool taken = false;
+
+		for (size_t i = 0; !taken && i < fixed; i++)
+			taken = prefix_equal(&b->entry[i].destination, &r->prefix.destination) &&
+				b->entry[i].source.len == r->prefix.source.len &&
+				(!r->prefix.source.len ||
+					prefix_equal(&b->entry[i].source, &r->prefix.source));
+		if (taken)
+			continue;
+		e->destination = r->prefix.destination;
+		e->source = r->prefix.source.len ? r->prefix.source : (struct prefix){0};
+		e->value = hop_of(b, l);
+		b->entries++;
+	}
+}
+
 static bool build_routes(struct builder *b)
 {
 	const struct config *c = b->n->config;
-	size_t max = c->tun.address_count + c->announce_count + c->static_route_count;
+	size_t max = c->tun.address_count + c->announce_count + c->static_route_count +
+		b->n->rib.count;
 
 	b->entry = arena_calloc(b->snap->arena, max, sizeof(*b->entry));
-	b->hop = arena_calloc(b->snap->arena, HOP_FIRST_LINK + c->static_route_count,
-		sizeof(*b->hop));
+	b->hop = arena_calloc(b->snap->arena, HOP_FIRST_LINK + b->n->slots, sizeof(*b->hop));
 	if (!b->entry || !b->hop)
 		return false;
 	b->hop[HOP_LOCAL].type = PLANE_LOCAL;
@@ -129,6 +154,7 @@ static bool build_routes(struct builder *b)
 	for (size_t i = 0; i < c->static_route_count; i++)
 		add_entry(b, &c->static_route[i].prefix, NULL,
 			hop_of(b, node_static_link(b->n, &c->static_route[i])));
+	add_learned(b);
 	if (fib_build(b->entry, b->entries, &b->snap->fib) < 0)
 		return false;
 	b->snap->s.fib = b->snap->fib;
@@ -193,11 +219,14 @@ void node_snapshot_send(struct node *n)
 	struct builder b = {.n = n, .snap = snap};
 	struct plane_down m = {.type = PLANE_DOWN_SNAPSHOT};
 
+	if (snap)
+		list_init(&snap->list);
 	if (!snap || arena_new(&snap->arena) < 0) {
 		w_free(snap);
 		n->out_of_memory++;
 		return;
 	}
+	list_add_tail(&n->snapshots, &snap->list);
 	snap->s.generation = ++n->generation;
 	snap->s.transit = n->config->node.transit;
 	snap->s.tun_mtu = n->config->tun.mtu;
@@ -217,6 +246,7 @@ void node_snapshot_free(const struct plane_snapshot *s)
 	if (!s)
 		return;
 	snap = container_of((void *)(uintptr_t)s, struct node_snapshot, s);
+	list_del(&snap->list);
 	fib_free(snap->fib);
 	arena_free(snap->arena);
 	w_free(snap);

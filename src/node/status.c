@@ -88,7 +88,7 @@ static void traffic(struct json *j, const char *key, const uint64_t *packets, co
 	json_object_end(j);
 }
 
-static void peer(struct json *j, const struct node_link *l, bool serial)
+void node_peer_object(struct json *j, const struct node_link *l, bool serial)
 {
 	json_object(j, "peer");
 	json_string(j, "organization", l->organization);
@@ -147,7 +147,7 @@ static void link_object(struct node *n, const struct node_link *l, wtime now, st
 	up = strcmp(state_name(l, &s), "up") == 0;
 	json_object(j, NULL);
 	json_string(j, "id", l->text);
-	peer(j, l, true);
+	node_peer_object(j, l, true);
 	address_port(j, "local", &l->local, l->local_serial);
 	address_port(j, "remote", &l->remote, NULL);
 	json_string(j, "state", state_name(l, &s));
@@ -162,11 +162,7 @@ static void link_object(struct node *n, const struct node_link *l, wtime now, st
 		json_uint(j, "mtu", mtu_of(n, l));
 	else
 		json_null(j, "mtu");
-	json_null(j, "rtt_ms");
-	json_null(j, "loss");
-	json_null(j, "cost");
-	json_null(j, "rxcost");
-	json_null(j, "txcost");
+	node_link_metric(n, l, j);
 	ike_sa(j, &s, now);
 	children(j, &s, now);
 	traffic(j, "tx", &l->state->tx_packets, &l->state->tx_bytes);
@@ -195,7 +191,7 @@ static void counts(struct node *n, struct json *j)
 	json_uint(j, "links", all);
 	json_uint(j, "routes",
 		n->config->tun.address_count + n->config->announce_count +
-			n->config->static_route_count);
+			n->config->static_route_count + n->rib.count);
 	json_object_end(j);
 }
 
@@ -246,85 +242,4 @@ void node_status_reply(struct node *n, const struct node_outside *o, wtime now, 
 	json_string(j, "post_quantum", pq[n->config->ike.post_quantum]);
 	json_string(j, "crypto", o->crypto);
 	warnings(n, o, j);
-}
-
-/* ---- routes ---- */
-
-struct route {
-	struct prefix prefix, source;
-	const char *origin;
-	const struct node_link *via;
-	bool installed;
-	const struct conf_static_route *fixed;
-};
-
-static void route_object(struct json *j, const struct route *r)
-{
-	char text[PREFIX_TEXT];
-
-	json_object(j, NULL);
-	json_string(j, "prefix", prefix_format(&r->prefix, text));
-	json_string(j, "source", r->source.len ? prefix_format(&r->source, text) : NULL);
-	json_string(j, "origin", r->origin);
-	if (r->via) {
-		json_object(j, "via");
-		json_string(j, "link", r->via->text);
-		peer(j, r->via, false);
-		json_null(j, "rtt_ms");
-		json_object_end(j);
-	} else {
-		json_null(j, "via");
-	}
-	json_null(j, "metric");
-	json_null(j, "seqno");
-	json_null(j, "router_id");
-	json_bool(j, "selected", !r->fixed || r->via);
-	json_bool(j, "feasible", !r->fixed || r->via);
-	json_bool(j, "installed", r->installed);
-	json_null(j, "age_s");
-	json_object_end(j);
-}
-
-struct route_filter {
-	bool any;
-	struct prefix prefix; /* routes that cover it, or lie in it */
-};
-
-static void maybe_route(struct json *j, const struct route_filter *f, const struct route *r)
-{
-	if (f->any || prefix_covers(&r->prefix, &f->prefix) ||
-		prefix_covers(&f->prefix, &r->prefix))
-		route_object(j, r);
-}
-
-void node_routes_reply(struct node *n, const char *argument, struct json *j)
-{
-	const struct config *c = n->config;
-	struct route_filter f = {.any = !argument[0]};
-
-	if (!f.any && prefix_parse(argument, &f.prefix) < 0) {
-		json_string(j, "error", "the argument is no address or prefix");
-		return;
-	}
-	json_array(j, "routes");
-	for (size_t i = 0; i < c->tun.address_count; i++)
-		maybe_route(j, &f,
-			&(struct route){.prefix = prefix_of(&c->tun.address[i].ip, 128),
-				.origin = "local"});
-	for (size_t i = 0; i < c->announce_count; i++)
-		maybe_route(j, &f,
-			&(struct route){.prefix = c->announce[i].destination,
-				.source = c->announce[i].source,
-				.origin = "local"});
-	for (size_t i = 0; i < c->static_route_count; i++) {
-		const struct conf_static_route *s = &c->static_route[i];
-
-		maybe_route(j, &f,
-			&(struct route){.prefix = s->prefix,
-				.origin = "static",
-				.via = node_static_link(n, s),
-				.installed = true,
-				.fixed = s});
-	}
-	json_array_end(j);
 }

@@ -13,6 +13,7 @@ static const struct tool_command commands[] = {
 	{"links", "", tool_links, "each link with its security associations"},
 	{"routes", "[PREFIX]", tool_routes, "routes, or those that cover a prefix or lie in it",
 		.words_max = 1},
+	{"neighbours", "", tool_neighbours, "who speaks Babel with us, with round trip and costs"},
 	{"drops", "", tool_drops, "packets dropped, by reason"},
 	{"reload", "[--dry-run] [--force]", tool_reload, "read configuration and registry again",
 		.options = TOOL_DRY_RUN | TOOL_FORCE},

@@ -1,0 +1,109 @@
+/* Liveness of a link (design, "Liveness and MTU of a link"): ICMPv6 echo, link-local to link-local,
+ * inside ESP. Sent for 500 ms and nothing heard: an echo every 200 ms; five lost, and the link is
+ * down for Babel, with IKE's own check beside it. A peer that never answered an echo is judged by
+ * hellos and IKE alone. */
+#include "node/node_priv.h"
+
+#include "wire/icmp.h"
+#include "wire/ip.h"
+
+enum { PROBES_LOST = 5, PROBE_ID = 0x7766, PACKET = 128 };
+
+#define QUIET_US (500 * W_MS)
+#define PROBE_US (200 * W_MS)
+
+static struct ipaddr all_nodes(void)
+{
+	const uint8_t b[16] = {0xff, 0x02, [15] = 1};
+
+	return ipaddr_from(IP6, b);
+}
+
+static void send_probe(struct node *n, struct node_link *l, wtime now)
+{
+	struct icmp_echo e = {
+		.src = l->own_link_local,
+		.dst = l->heard_link_local.family == IP6 ? l->heard_link_local : all_nodes(),
+		.ttl = 255,
+		.id = PROBE_ID,
+		.seq = ++l->probe_seq,
+	};
+	struct plane_down m = {.type = PLANE_DOWN_SEAL, .slot = l->slot};
+	struct node_action a = {.type = NODE_ACTION_PLANE, .plane = m};
+	uint8_t packet[PACKET];
+	size_t len;
+
+	if (icmp_echo_build(&e, packet, sizeof(packet), &len) < 0)
+		return;
+	node_seal(n, &a, view_of(packet, len));
+	l->probes_out++;
+	l->probe_next = wtime_add(now, PROBE_US);
+}
+
+void node_probe_answer(struct node *n, struct node_link *l, struct view packet, wtime now)
+{
+	struct icmp_echo e;
+	struct ip_view v;
+
+	if (ip_parse(packet, &v) < 0 || v.family != IP6 || icmp_echo_parse(packet, &v, &e) < 0)
+		return;
+	if (!e.reply || e.id != PROBE_ID || e.seq != l->probe_seq)
+		return;
+	l->answers_echo = true;
+	l->heard_link_local = v.src;
+	node_probe_heard(n, l, now);
+}
+
+void node_probe_heard(struct node *n, struct node_link *l, wtime now)
+{
+	l->probes_out = 0;
+	if (!l->dead)
+		return;
+	l->dead = false;
+	node_log(n, CONF_LOG_INFO, "link %s: alive again", l->text);
+	if (l->speaking)
+		babel_iface_alive(n->babel, l->slot + 1, true, now);
+	n->snapshot_dirty = true;
+}
+
+static void judge(struct node *n, struct node_link *l, wtime now)
+{
+	if (l->probes_out < PROBES_LOST)
+		return;
+	if (!l->asked_ike) {
+		l->asked_ike = true;
+		(void)ike_conn_probe(n->ike, l->conn, now);
+	}
+	if (l->dead || !l->answers_echo)
+		return;
+	l->dead = true;
+	node_log(n, CONF_LOG_INFO, "link %s: nothing is heard: down for routing", l->text);
+	if (l->speaking)
+		babel_iface_alive(n->babel, l->slot + 1, false, now);
+	(void)ike_conn_judged_down(n->ike, l->conn, now);
+	n->snapshot_dirty = true;
+}
+
+void node_probe_tick(struct node *n, struct node_link *l, wtime now)
+{
+	int64_t rx = __atomic_load_n(&l->state->last_rx_us, __ATOMIC_RELAXED);
+	int64_t tx = __atomic_load_n(&l->state->last_tx_us, __ATOMIC_RELAXED);
+
+	if (rx > l->heard_us) {
+		l->heard_us = rx;
+		l->asked_ike = false;
+		ike_conn_heard(n->ike, l->conn, (wtime){rx});
+		node_probe_heard(n, l, now);
+		l->quiet_since = 0;
+		return;
+	}
+	if (!l->outbound || tx <= rx)
+		return;
+	/* the first packet that nothing answered counts, not the last one heard */
+	if (!l->quiet_since)
+		l->quiet_since = tx;
+	if (now.us - l->quiet_since < QUIET_US || !wtime_due(l->probe_next, now))
+		return;
+	judge(n, l, now);
+	send_probe(n, l, now);
+}

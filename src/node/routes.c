@@ -1,0 +1,223 @@
+/* What the node tells about routes and neighbours: own prefixes, static routes, everything that
+ * Babel knows, the routes that were not taken among them. */
+#include "node/node_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "ctl/json.h"
+
+static double ms(int64_t us)
+{
+	return (double)us / 1000.0;
+}
+
+/* The neighbour of an interface that was heard most; a tunnel has one. */
+static bool neighbour_of(const struct node *n, uint32_t slot, struct babel_neighbour_info *ret)
+{
+	struct babel_neighbour_info i;
+	size_t it = 0;
+	bool found = false;
+
+	while (babel_neighbours(n->babel, &it, &i))
+		if (i.iface == slot + 1 && (!found || i.cost < ret->cost)) {
+			*ret = i;
+			found = true;
+		}
+	return found;
+}
+
+static void cost_or_null(struct json *j, const char *key, bool known, uint16_t cost)
+{
+	if (known && cost != BABEL_INFINITY)
+		json_uint(j, key, cost);
+	else
+		json_null(j, key);
+}
+
+static void rtt_or_null(struct json *j, bool known, int64_t us)
+{
+	if (known)
+		json_real(j, "rtt_ms", ms(us));
+	else
+		json_null(j, "rtt_ms");
+}
+
+void node_link_metric(const struct node *n, const struct node_link *l, struct json *j)
+{
+	struct babel_neighbour_info i = {0};
+	bool known = neighbour_of(n, l->slot, &i);
+
+	rtt_or_null(j, known && i.has_rtt, i.rtt_us);
+	if (known)
+		json_real(j, "loss", i.loss);
+	else
+		json_null(j, "loss");
+	cost_or_null(j, "cost", known, i.cost);
+	cost_or_null(j, "rxcost", known, i.rxcost);
+	cost_or_null(j, "txcost", known, i.txcost);
+}
+
+void node_neighbours_reply(struct node *n, struct json *j)
+{
+	struct babel_neighbour_info i;
+	char text[ADDR_TEXT];
+	size_t it = 0;
+
+	json_array(j, "neighbours");
+	while (babel_neighbours(n->babel, &it, &i)) {
+		const struct node_link *l = i.iface - 1 < n->slots ? n->slot[i.iface - 1] : NULL;
+
+		if (!l)
+			continue;
+		json_object(j, NULL);
+		json_string(j, "link", l->text);
+		node_peer_object(j, l, false);
+		json_string(j, "address", ipaddr_format(&i.address, text));
+		rtt_or_null(j, i.has_rtt, i.rtt_us);
+		cost_or_null(j, "rxcost", true, i.rxcost);
+		cost_or_null(j, "txcost", true, i.txcost);
+		json_uint(j, "reach", i.reach);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+/* ---- routes ---- */
+
+struct route {
+	struct prefix prefix, source;
+	const char *origin;
+	const struct node_link *via;
+	const struct babel_route_info *learned; /* NULL: local or static */
+	bool selected, installed;
+};
+
+struct walk {
+	struct node *n;
+	struct json *j;
+	wtime now;
+	bool any;
+	struct prefix filter; /* routes that cover it, or lie in it */
+};
+
+static void via_object(struct walk *w, const struct route *r)
+{
+	struct babel_neighbour_info i = {0};
+
+	if (!r->via) {
+		json_null(w->j, "via");
+		return;
+	}
+	json_object(w->j, "via");
+	json_string(w->j, "link", r->via->text);
+	node_peer_object(w->j, r->via, false);
+	rtt_or_null(w->j, neighbour_of(w->n, r->via->slot, &i) && i.has_rtt, i.rtt_us);
+	json_object_end(w->j);
+}
+
+static void learned_members(struct walk *w, const struct babel_route_info *b)
+{
+	const uint8_t *id = b->router_id;
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x:%02x:%02x", id[0], id[1],
+		id[2], id[3], id[4], id[5], id[6], id[7]);
+	cost_or_null(w->j, "metric", true, b->metric);
+	json_uint(w->j, "seqno", b->seqno);
+	json_string(w->j, "router_id", text);
+	json_bool(w->j, "selected", b->selected);
+	json_bool(w->j, "feasible", b->feasible);
+}
+
+static void route_object(struct walk *w, const struct route *r)
+{
+	struct json *j = w->j;
+	char text[PREFIX_TEXT];
+
+	if (!w->any && !prefix_covers(&r->prefix, &w->filter) &&
+		!prefix_covers(&w->filter, &r->prefix))
+		return;
+	json_object(j, NULL);
+	json_string(j, "prefix", prefix_format(&r->prefix, text));
+	json_string(j, "source", r->source.len ? prefix_format(&r->source, text) : NULL);
+	json_string(j, "origin", r->origin);
+	via_object(w, r);
+	if (r->learned) {
+		learned_members(w, r->learned);
+	} else {
+		json_null(j, "metric");
+		json_null(j, "seqno");
+		json_null(j, "router_id");
+		json_bool(j, "selected", r->selected);
+		json_bool(j, "feasible", r->selected);
+	}
+	json_bool(j, "installed", r->installed);
+	if (r->learned)
+		json_real(j, "age_s",
+			(double)wtime_diff(w->now, r->learned->since) / (double)W_SEC);
+	else
+		json_null(j, "age_s");
+	json_object_end(j);
+}
+
+static void fixed_routes(struct walk *w)
+{
+	const struct config *c = w->n->config;
+
+	for (size_t i = 0; i < c->tun.address_count; i++)
+		route_object(w,
+			&(struct route){.prefix = prefix_of(&c->tun.address[i].ip, 128),
+				.origin = "local",
+				.selected = true});
+	for (size_t i = 0; i < c->announce_count; i++)
+		route_object(w,
+			&(struct route){.prefix = c->announce[i].destination,
+				.source = c->announce[i].source,
+				.origin = "local",
+				.selected = true});
+	for (size_t i = 0; i < c->static_route_count; i++) {
+		const struct node_link *via = node_static_link(w->n, &c->static_route[i]);
+
+		route_object(w,
+			&(struct route){.prefix = c->static_route[i].prefix,
+				.origin = "static",
+				.via = via,
+				.selected = via != NULL,
+				.installed = true});
+	}
+}
+
+static void learned_routes(struct walk *w)
+{
+	struct babel_route_info b;
+	size_t it = 0;
+
+	while (babel_routes(w->n->babel, &it, &b)) {
+		struct route r = {
+			.prefix = b.prefix.destination,
+			.source = b.prefix.source,
+			.origin = "babel",
+			.learned = &b,
+		};
+
+		if (b.own)
+			continue;
+		r.via = b.iface - 1 < w->n->slots ? w->n->slot[b.iface - 1] : NULL;
+		r.installed = b.selected && node_rib_find(w->n, &b.prefix) != NULL;
+		route_object(w, &r);
+	}
+}
+
+void node_routes_reply(struct node *n, const char *argument, wtime now, struct json *j)
+{
+	struct walk w = {.n = n, .j = j, .now = now, .any = !argument[0]};
+
+	if (!w.any && prefix_parse(argument, &w.filter) < 0) {
+		json_string(j, "error", "the argument is no address or prefix");
+		return;
+	}
+	json_array(j, "routes");
+	fixed_routes(&w);
+	learned_routes(&w);
+	json_array_end(j);
+}

@@ -1,0 +1,332 @@
+/* The Babel speaker of a node: an interface for each link that is up, packets through the plane,
+ * filters, and what its events mean for the routing table. */
+#include "node/node_priv.h"
+
+#include <errno.h>
+#include <string.h>
+#include "base/mem.h"
+#include "wire/csum.h"
+#include "wire/ip.h"
+
+enum {
+	TRAFFIC_CLASS = 0xc0, /* CS6, as routing protocols are sent */
+	UPDATE_FACTOR = 4,
+	LINKS_A_FACTOR = 50, /* so many links more: updates come that much rarer */
+	UPDATE_FACTOR_MAX = 40,
+};
+
+/* ---- filters: design, "Refused always" ---- */
+
+static bool is_own(const struct config *c, const struct babel_prefix *p)
+{
+	for (size_t i = 0; i < c->announce_count; i++)
+		if (prefix_equal(&c->announce[i].destination, &p->destination) &&
+			c->announce[i].source.len == p->source.len &&
+			(!p->source.len || prefix_equal(&c->announce[i].source, &p->source)))
+			return true;
+	for (size_t i = 0; i < c->tun.address_count; i++) {
+		struct prefix own = prefix_of(&c->tun.address[i].ip, 128);
+
+		if (prefix_equal(&own, &p->destination))
+			return true;
+	}
+	return false;
+}
+
+/* A host route to an endpoint would draw the underlay into the mesh. */
+static bool is_endpoint(struct node *n, const struct prefix *p)
+{
+	if (p->len != ipaddr_bits(&p->addr))
+		return false;
+	list_for_each (it, &n->links) {
+		const struct node_link *l = container_of(it, struct node_link, list);
+
+		if (ipaddr_equal(&l->remote.ip, &p->addr) || ipaddr_equal(&l->local.ip, &p->addr))
+			return true;
+	}
+	return false;
+}
+
+static bool is_unroutable(const struct prefix *p)
+{
+	return p->len &&
+		(ipaddr_is_link_local(&p->addr) || ipaddr_is_multicast(&p->addr) ||
+			ipaddr_is_loopback(&p->addr));
+}
+
+static const struct registry_node *node_of(const struct node *n, const uint8_t router_id[8])
+{
+	for (size_t i = 0; i < n->registry->node_count; i++)
+		if (memcmp(n->router_ids + i * 8, router_id, 8) == 0)
+			return &n->registry->node[i];
+	return NULL;
+}
+
+/* The first rule that fits: 1 accept, 0 reject, -1 none. */
+static int rules(const struct conf_filter *f, size_t count, const struct prefix *p,
+	const struct registry_node *from)
+{
+	for (size_t i = 0; i < count; i++) {
+		unsigned int ge = f[i].ge ? f[i].ge : f[i].prefix.len;
+		unsigned int le = f[i].le ? f[i].le
+			: f[i].ge         ? ipaddr_bits(&p->addr)
+					  : f[i].prefix.len;
+
+		if (!prefix_covers(&f[i].prefix, p) || p->len < ge || p->len > le)
+			continue;
+		if (f[i].organization &&
+			(!from || strcmp(from->organization, f[i].organization) != 0))
+			continue;
+		return f[i].accept;
+	}
+	return -1;
+}
+
+/* With `allow` in the registry a node may announce what lies in it, and nothing else. */
+static bool is_allowed(const struct registry_node *from, const struct prefix *p)
+{
+	if (!from || !from->has_allow)
+		return true;
+	for (size_t i = 0; i < from->allow_count; i++)
+		if (prefix_covers(&from->allow[i], p))
+			return true;
+	return from->has_srv6 && prefix_covers(&from->srv6, p);
+}
+
+static bool import(void *ctx, const struct babel_offer *o)
+{
+	struct node *n = ctx;
+	const struct config *c = n->config;
+	const struct prefix *p = &o->prefix.destination;
+	const struct registry_node *from = node_of(n, o->router_id);
+	int verdict;
+
+	if (is_unroutable(p) || is_own(c, &o->prefix) || is_endpoint(n, p) || !is_allowed(from, p))
+		return false;
+	verdict = rules(c->routing.import, c->routing.import_count, p, from);
+	/* a default route only by name; whatever else comes in unless a rule says no */
+	return verdict >= 0 ? verdict : p->len != 0;
+}
+
+static bool export(void *ctx, const struct babel_offer *o)
+{
+	struct node *n = ctx;
+	const struct config *c = n->config;
+
+	return rules(c->routing.export, c->routing.export_count, &o->prefix.destination,
+		       node_of(n, o->router_id)) != 0;
+}
+
+/* ---- start, and what a configuration says ---- */
+
+static int router_ids_build(struct node *n)
+{
+	const struct registry *r = n->registry;
+	uint8_t *ids = w_calloc(r->node_count, 8);
+
+	if (!ids)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->node_count; i++) {
+		struct config c = {.node = {.organization = r->node[i].organization,
+					   .name = r->node[i].name,
+					   .has_router_id = r->node[i].has_router_id}};
+
+		memcpy(c.node.router_id, r->node[i].router_id, 8);
+		if (node_router_id(&c, ids + i * 8) < 0)
+			memset(ids + i * 8, 0, 8); /* an identity that no peer can have */
+	}
+	w_free(n->router_ids);
+	n->router_ids = ids;
+	return 0;
+}
+
+int node_speaker_start(struct node *n, wtime now)
+{
+	struct babel_config bc = {
+		.rng = n->rng,
+		.transit = n->config->node.transit,
+		.import = import,
+		.export = export,
+		.filter_ctx = n,
+	};
+	uint16_t seqno;
+	int err = rng_fill(&n->rng, &seqno, sizeof(seqno));
+
+	if (err < 0)
+		return err;
+	memcpy(bc.router_id, n->router_id, sizeof(bc.router_id));
+	bc.first_seqno = seqno;
+	return babel_new(&bc, now, &n->babel);
+}
+
+static int originate_all(struct node *n, wtime now)
+{
+	const struct config *c = n->config;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < c->tun.address_count; i++) {
+		struct babel_prefix p = {.destination = prefix_of(&c->tun.address[i].ip, 128)};
+
+		err = babel_originate(n->babel, &p, 0, now);
+	}
+	for (size_t i = 0; !err && i < c->announce_count; i++) {
+		struct babel_prefix p = {c->announce[i].destination, c->announce[i].source};
+
+		err = babel_originate(n->babel, &p, 0, now);
+	}
+	return err;
+}
+
+/* Withdraws what an older configuration announced and this one does not. */
+static void withdraw_old(struct node *n, wtime now)
+{
+	struct babel_route_info r;
+	size_t it = 0;
+
+	while (babel_routes(n->babel, &it, &r))
+		if (r.own && !is_own(n->config, &r.prefix)) {
+			babel_withdraw(n->babel, &r.prefix, now);
+			it = 0;
+		}
+}
+
+int node_speaker_apply(struct node *n, wtime now)
+{
+	int err = router_ids_build(n);
+
+	if (err < 0)
+		return err;
+	babel_transit(n->babel, n->config->node.transit, now);
+	withdraw_old(n, now);
+	err = originate_all(n, now);
+	babel_refilter(n->babel, now);
+	list_for_each (it, &n->links)
+		node_speaker_link(n, container_of(it, struct node_link, list), now);
+	return err;
+}
+
+/* ---- interfaces ---- */
+
+static struct babel_key mac_key(const struct conf_mac_key *k)
+{
+	struct babel_key key = {.algorithm = BABEL_MAC_HMAC_SHA256, .len = k->len};
+
+	memcpy(key.key, k->key, k->len);
+	return key;
+}
+
+static void iface_config(const struct node *n, const struct node_link *l,
+	struct babel_iface_config *ret)
+{
+	const struct config *c = n->config;
+	size_t links = 0;
+
+	list_for_each (it, &n->links)
+		links++;
+	*ret = (struct babel_iface_config){
+		.iface = l->slot + 1,
+		.link_local = l->own_link_local,
+		.tunnel = true,
+		.ipv4 = true,
+		.mtu = c->tun.mtu,
+		.hello_us = c->babel.hello_us,
+		.cost = c->babel.cost,
+		.rtt_min_us = c->babel.rtt_min_us,
+		.rtt_max_us = c->babel.rtt_max_us,
+		.rtt_cost = c->babel.rtt_cost,
+	};
+	/* full dumps grow with links times routes: they are sent the more rarely */
+	ret->update_factor = (uint8_t)(UPDATE_FACTOR + UPDATE_FACTOR * links / LINKS_A_FACTOR);
+	if (ret->update_factor > UPDATE_FACTOR_MAX)
+		ret->update_factor = UPDATE_FACTOR_MAX;
+	ret->key_count = (uint8_t)c->babel.mac_key_count;
+	for (size_t i = 0; i < c->babel.mac_key_count; i++)
+		ret->key[i] = mac_key(&c->babel.mac_key[i]);
+	ret->accept_unsigned = c->babel.accept_unsigned;
+}
+
+void node_speaker_link(struct node *n, struct node_link *l, wtime now)
+{
+	struct babel_iface_config ic;
+	bool up = node_link_usable(l);
+
+	if (!up && l->speaking) {
+		babel_iface_remove(n->babel, l->slot + 1, now);
+		l->speaking = false;
+	} else if (up) {
+		iface_config(n, l, &ic);
+		if (l->speaking)
+			(void)babel_iface_update(n->babel, &ic, now);
+		else if (babel_iface_add(n->babel, &ic, now) == 0)
+			l->speaking = true;
+		else
+			n->out_of_memory++;
+	}
+}
+
+/* ---- packets ---- */
+
+void node_speaker_input(struct node *n, struct node_link *l, struct view packet, wtime at,
+	wtime now)
+{
+	struct babel_datagram d = {.iface = l->slot + 1, .at = at};
+	struct cur c = cur_view(packet);
+	uint16_t src, dst;
+	struct ip_view v;
+
+	if (!l->speaking || ip_parse(packet, &v) < 0 || v.family != IP6 ||
+		v.proto != IP_PROTO_UDP || ip_is_fragment(&v) ||
+		!ip_ports(packet, &v, &src, &dst) || dst != BABEL_PORT)
+		return;
+	cur_skip(&c, (size_t)v.l4 + UDP_HEADER);
+	if (c.bad)
+		return;
+	d.data = view_of(c.p, v.len - v.l4 - UDP_HEADER);
+	d.source = v.src;
+	d.unicast = !ipaddr_is_multicast(&v.dst);
+	babel_input(n->babel, &d, now);
+}
+
+/* UDP from port 6696 to port 6696, hop limit 1 (RFC 8966 4). */
+static void send_packet(struct node *n, const struct babel_packet *p)
+{
+	struct plane_down m = {.type = PLANE_DOWN_SEAL, .slot = p->iface - 1};
+	struct node_action a = {.type = NODE_ACTION_PLANE, .plane = m};
+	uint16_t len = (uint16_t)(UDP_HEADER + p->data.n);
+	struct buf b = {0};
+	uint8_t *h = buf_room(&b, IP6_HEADER + (size_t)len);
+
+	if (!h) {
+		n->out_of_memory++;
+		return;
+	}
+	memset(h, 0, IP6_HEADER + UDP_HEADER);
+	put_u32(h, UINT32_C(6) << 28 | TRAFFIC_CLASS << 20);
+	put_u16(h + 4, len);
+	h[6] = IP_PROTO_UDP;
+	h[7] = 1;
+	memcpy(h + 8, p->source.b, 16);
+	memcpy(h + 24, p->destination.b, 16);
+	put_u16(h + IP6_HEADER, BABEL_PORT);
+	put_u16(h + IP6_HEADER + 2, BABEL_PORT);
+	put_u16(h + IP6_HEADER + 4, len);
+	memcpy(h + IP6_HEADER + UDP_HEADER, p->data.p, p->data.n);
+	put_u16(h + IP6_HEADER + 6,
+		csum_finish(csum_add(ip_pseudo_sum(&p->source, &p->destination, IP_PROTO_UDP, len),
+			h + IP6_HEADER, len)));
+	node_seal(n, &a, buf_view(&b));
+	buf_free(&b);
+}
+
+void node_speaker_run(struct node *n, wtime now)
+{
+	struct babel_packet p;
+	struct babel_event e;
+
+	while (babel_event_next(n->babel, &e))
+		node_rib_event(n, &e, now);
+	while (babel_output(n->babel, now, &p))
+		send_packet(n, &p);
+	while (babel_event_next(n->babel, &e))
+		node_rib_event(n, &e, now);
+}
