@@ -30,6 +30,7 @@ struct sim_options {
 	struct sim_path path;  /* of every pair at first */
 	const char *more_yaml; /* appended to each configuration, or NULL */
 	bool one_organization;
+	bool learn; /* no static routes: Babel finds the ways */
 };
 
 struct sim *sim_new(const struct sim_options *o);
@@ -76,6 +77,10 @@ unsigned int sim_links_up(struct sim *s, unsigned int i, bool exact);
 bool sim_mesh_exact(struct sim *s);
 /* All running nodes have a usable link to every other. */
 bool sim_mesh_up(struct sim *s);
+/* The node that node i sends to first on its way to node `to` (by IPv4), or -1: none. */
+int sim_next_hop(struct sim *s, unsigned int i, unsigned int to);
+/* Every running node has a selected route to every other. */
+bool sim_all_routed(struct sim *s);
 /* The sum of a node's drops by a reason. */
 uint64_t sim_drops(struct sim *s, unsigned int i, const char *reason);
 /* IKE datagrams that node i has sent so far, and all UDP datagrams. */

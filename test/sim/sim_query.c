@@ -135,3 +135,45 @@ uint64_t sim_drops(struct sim *s, unsigned int i, const char *reason)
 	value_free(d);
 	return (uint64_t)n;
 }
+
+static int next_hop_in(const struct value *root, unsigned int to)
+{
+	const struct value *routes = value_get(root, "routes");
+	char prefix[32];
+
+	(void)snprintf(prefix, sizeof(prefix), "10.66.%u.%u/32", to >> 8, to & 255);
+	for (size_t k = 0; k < value_count(routes); k++) {
+		const struct value *r = value_at(routes, k);
+		const char *p = value_string(value_get(r, "prefix"));
+		const char *peer = value_string(
+			value_get(value_get(value_get(r, "via"), "peer"), "name"));
+
+		if (p && strcmp(p, prefix) == 0 && value_bool(value_get(r, "selected")) && peer)
+			return atoi(peer + 1);
+	}
+	return -1;
+}
+
+int sim_next_hop(struct sim *s, unsigned int i, unsigned int to)
+{
+	struct value_doc *d = ask(s, i, "routes");
+	int hop = next_hop_in(value_root(d), to);
+
+	value_free(d);
+	return hop;
+}
+
+bool sim_all_routed(struct sim *s)
+{
+	for (unsigned int i = 0; i < s->count; i++) {
+		struct value_doc *d = s->node[i].node ? ask(s, i, "routes") : NULL;
+		bool ok = true;
+
+		for (unsigned int k = 0; d && ok && k < s->count; k++)
+			ok = k == i || !s->node[k].node || next_hop_in(value_root(d), k) >= 0;
+		value_free(d);
+		if (!ok)
+			return false;
+	}
+	return true;
+}

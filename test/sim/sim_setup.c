@@ -52,9 +52,9 @@ static void config_text(const struct sim *s, unsigned int i, const char *more, s
 	buf_printf(b,
 		"node: {organization: %s, name: n%u, key: key}\nregistry: registry\n"
 		"endpoints: [{serial: \"0\", family: ip4}]\n"
-		"tun: {addresses: [10.66.%u.%u/32, \"fd00:66::%x/128\"]}\nstatic_routes:\n",
-		org, i, i >> 8, i & 255, i + 1);
-	for (unsigned int k = 0; k < s->count; k++)
+		"tun: {addresses: [10.66.%u.%u/32, \"fd00:66::%x/128\"]}\n%s",
+		org, i, i >> 8, i & 255, i + 1, s->options.learn ? "" : "static_routes:\n");
+	for (unsigned int k = 0; !s->options.learn && k < s->count; k++)
 		if (k != i)
 			buf_printf(b,
 				"  - {prefix: 10.66.%u.%u/32, node: n%u}\n"
