@@ -58,6 +58,7 @@ int babel_new(const struct babel_config *c, wtime now, struct babel **ret)
 		return -ENOMEM;
 	b->c = *c;
 	b->seqno = c->first_seqno;
+	b->settled = WTIME_NEVER;
 	list_init(&b->iface_list);
 	list_init(&b->ready);
 	list_init(&b->route_events);

@@ -22,7 +22,8 @@ enum {
 	BABEL_SOURCE_GC_US = 180 * 1000000,
 	BABEL_INTERVAL_MAX_US = 300 * 1000000, /* of updates */
 	BABEL_HOP_COUNT = 64,
-	BABEL_QUEUE_MAX = 65536, /* bytes waiting for one neighbour */
+	BABEL_SETTLE_US = 1000000, /* see babel_select() */
+	BABEL_QUEUE_MAX = 65536,   /* bytes waiting for one neighbour */
 	BABEL_MTU_MIN = 512,
 	BABEL_INDEX = 10,            /* bytes of our own packet counter's index and of nonces */
 	BABEL_SMOOTH_SCALE = 256,    /* of smoothed metrics */
@@ -214,6 +215,7 @@ struct babel {
 	uint16_t seqno;
 	uint32_t clock_offset; /* of timestamps */
 	bool stopped;
+	wtime settled; /* no route is selected before; NEVER until there is an interface */
 	struct hash ifaces, neighbours, dests, routes;
 	struct list iface_list;
 	size_t iface_count;

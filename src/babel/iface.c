@@ -131,6 +131,10 @@ static void say_hello(struct babel *b, struct babel_iface *ifc, wtime now)
 {
 	ifc->hello_seqno = (uint16_t)babel_random(b, 1 << 16);
 	ifc->hello_due = ifc->wildcard_due = true;
+	/* who still believes in routes through a former life of ours must not: that life's
+	 * feasibility distances are lost, and nothing else would keep us from a loop through them
+	 */
+	ifc->goodbyes = 1;
 	ifc->hello_last = (wtime){-1};
 	hello_next(b, ifc, now);
 	babel_iface_soon(b, ifc, 0, now);
@@ -177,6 +181,7 @@ int babel_iface_add(struct babel *b, const struct babel_iface_config *c, wtime n
 	}
 	list_add_tail(&b->iface_list, &ifc->all);
 	b->iface_count++;
+	b->settled = wtime_min(b->settled, wtime_add(now, BABEL_SETTLE_US));
 	say_hello(b, ifc, now);
 	return 0;
 }

@@ -170,12 +170,19 @@ void babel_dest_recheck(struct babel *b, struct babel_timer *t, wtime now)
 	babel_select(b, container_of(t, struct babel_dest, recheck), now);
 }
 
+/* A speaker that starts has no feasibility distances. If it ran a moment ago, others may still have
+ * routes through it, and to follow one of them back would be a loop. It has told them at once that
+ * its routes are void; until that has spread it selects nothing. */
 void babel_select(struct babel *b, struct babel_dest *d, wtime now)
 {
 	struct babel_route *old = d->selected, *r;
 	struct scan s = {0};
 	uint8_t lost[8];
 
+	if (!d->own && wtime_before(now, b->settled)) {
+		babel_timer_set(b, &d->recheck, b->settled);
+		return;
+	}
 	if (old)
 		memcpy(lost, old->router_id, sizeof(lost));
 	if (old && babel_route_metric(old) != BABEL_INFINITY && feasible(old))

@@ -65,7 +65,7 @@ static void two_speakers_meet(void **state)
 	bed_begin(&t, 2, 1);
 	bed_link(&t, 0, 1, 25 * W_MS);
 	start_all(&t);
-	assert_in_range(bed_until(&t, all_reach, 10 * W_SEC), 0, W_SEC);
+	assert_in_range(bed_until(&t, all_reach, 10 * W_SEC), 0, 2 * W_SEC);
 	bed_run(&t, 60 * W_SEC);
 	assert_true(bed_neighbour(&t, 0, 0, 1, &n));
 	assert_int_equal(n.txcost, 8);
