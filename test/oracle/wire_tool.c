@@ -10,7 +10,6 @@
  *   ecn OUTER PACKET                                  -> packet
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
 #include "esp/esp.h"
@@ -18,92 +17,41 @@
 #include "wire/gro.h"
 #include "wire/gso.h"
 #include "wire/icmp.h"
+#include "tool.h"
 
-enum { WORDS = 128, LINE = 1 << 20, BYTES = 1 << 19, HEADROOM = 64, FRAMES = 64 };
-
-struct tool {
-	char *line;
-	char *word[WORDS];
-	uint32_t words;
-	uint8_t *bytes; /* what the words of the line say, one after the other */
-	size_t used;
-};
-
-static void fail(const char *what)
-{
-	fprintf(stderr, "wire_tool: %s\n", what);
-	exit(1);
-}
-
-static const char *word(const struct tool *t, uint32_t i)
-{
-	if (i >= t->words)
-		fail("a word is missing");
-	return t->word[i];
-}
-
-static uint64_t number(const struct tool *t, uint32_t i)
-{
-	return strtoull(word(t, i), NULL, 0);
-}
-
-/* The bytes of word i, with room in front and behind; valid until the next line. */
-static struct view bytes_at(struct tool *t, uint32_t i, uint8_t **ret)
-{
-	const char *s = word(t, i);
-	size_t n = strcmp(s, "-") == 0 ? 0 : strlen(s) / 2;
-	uint8_t *p = t->bytes + t->used + HEADROOM;
-
-	if (t->used + n + 2 * HEADROOM > BYTES)
-		fail("too many bytes");
-	for (size_t k = 0; k < n; k++) {
-		char pair[3] = {s[2 * k], s[2 * k + 1], 0};
-
-		p[k] = (uint8_t)strtoul(pair, NULL, 16);
-	}
-	t->used += n + 2 * HEADROOM;
-	if (ret)
-		*ret = p;
-	return view_of(p, n);
-}
-
-static void print_bytes(const uint8_t *p, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		printf("%02x", p[i]);
-}
+enum { FRAMES = 64 };
 
 static struct tunnel_sa *make_sa(struct tool *t, bool inbound)
 {
-	struct view key = bytes_at(t, 2, NULL), auth = bytes_at(t, 3, NULL);
+	struct view key = tool_bytes(t, 2, NULL), auth = tool_bytes(t, 3, NULL);
 	struct esp_sa_config c = {.inbound = inbound,
-		.spi = (uint32_t)number(t, 4),
+		.spi = (uint32_t)tool_number(t, 4),
 		.key = key.p,
 		.auth = auth.p,
-		.esn = number(t, 5)};
+		.esn = tool_number(t, 5)};
 	struct tunnel_sa *sa;
 
 	for (int id = AEAD_NONE + 1; id < AEAD_COUNT; id++) {
 		const struct aead_info *info = aead_info((enum aead_id)id);
 
-		if (strcmp(info->name, word(t, 1)) == 0 && info->key_len == key.n &&
+		if (strcmp(info->name, tool_word(t, 1)) == 0 && info->key_len == key.n &&
 			info->auth_key_len == auth.n)
 			c.aead = (enum aead_id)id;
 	}
 	if (esp_sa_new(&c, &sa) < 0)
-		fail("no such SA");
+		tool_fail("no such SA");
 	return sa;
 }
 
 static void seal(struct tool *t)
 {
 	struct tunnel_seal op = {.sa = make_sa(t, false),
-		.seq = number(t, 6),
-		.next_header = (uint8_t)number(t, 7)};
+		.seq = tool_number(t, 6),
+		.next_header = (uint8_t)tool_number(t, 7)};
 
-	op.len = (uint32_t)bytes_at(t, 8, &op.text).n;
+	op.len = (uint32_t)tool_bytes(t, 8, &op.text).n;
 	esp_ops()->seal_batch(&op, 1);
-	print_bytes(op.text - op.sa->headroom, op.sealed);
+	tool_print(op.text - op.sa->headroom, op.sealed);
 	esp_sa_free(op.sa);
 }
 
@@ -113,16 +61,16 @@ static void open(struct tool *t)
 	struct esp_table *table;
 
 	if (esp_table_new(1, &table) < 0 || esp_ops()->add(table, sa) < 0)
-		fail("no table");
+		tool_fail("no table");
 	for (uint32_t i = 6; i < t->words; i++) {
 		struct tunnel_open op = {0};
 
-		op.len = (uint32_t)bytes_at(t, i, &op.data).n;
+		op.len = (uint32_t)tool_bytes(t, i, &op.data).n;
 		esp_ops()->demux(table, &op);
 		esp_ops()->open_batch(&op, 1);
 		if (esp_ops()->accept(&op) == DROP_NONE) {
 			printf("%llu:%u:", (unsigned long long)op.seq, op.next_header);
-			print_bytes(op.text, op.text_len);
+			tool_print(op.text, op.text_len);
 			putchar(' ');
 		} else {
 			printf("!%s ", drop_name(op.drop));
@@ -145,40 +93,40 @@ static void icmp_error(struct tool *t)
 	struct ip_view v;
 	struct icmp_error e = {.source = &source,
 		.about = &v,
-		.mtu = (uint32_t)number(t, 3),
-		.pointer = (uint32_t)number(t, 3),
-		.code = (uint8_t)number(t, 4),
-		.packet = bytes_at(t, 5, NULL)};
+		.mtu = (uint32_t)tool_number(t, 3),
+		.pointer = (uint32_t)tool_number(t, 3),
+		.code = (uint8_t)tool_number(t, 4),
+		.packet = tool_bytes(t, 5, NULL)};
 	size_t n = 0;
 
-	while (strcmp(names[e.type], word(t, 1)) != 0) {
+	while (strcmp(names[e.type], tool_word(t, 1)) != 0) {
 		if (++e.type > ICMP_PARAMETER_PROBLEM)
-			fail("no such error");
+			tool_fail("no such error");
 	}
-	if (ipaddr_parse(word(t, 2), &source) < 0)
-		fail("no source");
+	if (ipaddr_parse(tool_word(t, 2), &source) < 0)
+		tool_fail("no source");
 	if (ip_parse(e.packet, &v) < 0 || icmp_error_build(&e, out, sizeof(out), &n) < 0)
 		printf("!refused");
-	print_bytes(out, n);
+	tool_print(out, n);
 }
 
 static void gso(struct tool *t)
 {
-	struct tun_rx rx = {.gso = {.type = (uint8_t)number(t, 1),
-				    .size = (uint16_t)number(t, 2),
-				    .needs_csum = number(t, 3),
-				    .csum_start = (uint16_t)number(t, 4),
-				    .csum_offset = (uint16_t)number(t, 5)}};
+	struct tun_rx rx = {.gso = {.type = (uint8_t)tool_number(t, 1),
+				    .size = (uint16_t)tool_number(t, 2),
+				    .needs_csum = tool_number(t, 3),
+				    .csum_start = (uint16_t)tool_number(t, 4),
+				    .csum_offset = (uint16_t)tool_number(t, 5)}};
 	struct gso_split s;
 	enum drop_reason r;
 	uint8_t *out = w_alloc(UINT16_MAX);
 
-	rx.len = (uint32_t)bytes_at(t, 6, &rx.data).n;
+	rx.len = (uint32_t)tool_bytes(t, 6, &rx.data).n;
 	r = gso_split_init(&rx, &s);
 	if (!out || r != DROP_NONE)
 		printf("!%s", drop_name(r));
 	for (uint32_t i = 0; r == DROP_NONE && out && i < s.segments; i++) {
-		print_bytes(out, gso_split_write(&s, i, out));
+		tool_print(out, gso_split_write(&s, i, out));
 		putchar(' ');
 	}
 	w_free(out);
@@ -191,22 +139,22 @@ static void gro(struct tool *t)
 	uint32_t n;
 
 	if (!frames)
-		fail("no memory");
+		tool_fail("no memory");
 	gro_init(&g, frames, FRAMES);
 	gro_set_merge(&g, true, true);
 	for (uint32_t i = 1; i < t->words; i++) {
 		struct ip_view v;
 		uint8_t *p;
-		struct view packet = bytes_at(t, i, &p);
+		struct view packet = tool_bytes(t, i, &p);
 
 		if (ip_parse(packet, &v) < 0 || !gro_add(&g, p, &v))
-			fail("no packet");
+			tool_fail("no packet");
 	}
 	n = gro_finish(&g);
 	for (uint32_t i = 0; i < n; i++) {
 		printf("%u:%u:%u:", frames[i].gso.type, frames[i].gso.size, frames[i].segments);
 		for (uint32_t k = 0; k < frames[i].iov_count; k++)
-			print_bytes(frames[i].iov[k].p, frames[i].iov[k].n);
+			tool_print(frames[i].iov[k].p, frames[i].iov[k].n);
 		putchar(' ');
 	}
 	w_free(frames);
@@ -215,51 +163,19 @@ static void gro(struct tool *t)
 static void ecn(struct tool *t)
 {
 	uint8_t *p;
-	struct view packet = bytes_at(t, 2, &p);
-	enum drop_reason r = ecn_decapsulate((uint8_t)number(t, 1), p);
+	struct view packet = tool_bytes(t, 2, &p);
+	enum drop_reason r = ecn_decapsulate((uint8_t)tool_number(t, 1), p);
 
 	if (r != DROP_NONE)
 		printf("!%s", drop_name(r));
 	else
-		print_bytes(p, packet.n);
-}
-
-static void run(struct tool *t)
-{
-	static const struct {
-		const char *name;
-		void (*run)(struct tool *t);
-	} commands[] = {{"esp-seal", seal}, {"esp-open", open}, {"icmp-error", icmp_error},
-		{"gso", gso}, {"gro", gro}, {"ecn", ecn}};
-
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		if (strcmp(commands[i].name, word(t, 0)) == 0) {
-			commands[i].run(t);
-			putchar('\n');
-			return;
-		}
-	}
-	fail("no such command");
+		tool_print(p, packet.n);
 }
 
 int main(void)
 {
-	struct tool t = {.line = w_alloc(LINE), .bytes = w_alloc(BYTES)};
+	static const struct tool_command commands[] = {{"esp-seal", seal}, {"esp-open", open},
+		{"icmp-error", icmp_error}, {"gso", gso}, {"gro", gro}, {"ecn", ecn}, {0}};
 
-	if (!t.line || !t.bytes)
-		fail("no memory");
-	while (fgets(t.line, LINE, stdin)) {
-		char *save = NULL, *at = strtok_r(t.line, " \n", &save);
-
-		t.words = 0;
-		t.used = 0;
-		for (; at && t.words < WORDS; at = strtok_r(NULL, " \n", &save))
-			t.word[t.words++] = at;
-		if (t.words)
-			run(&t);
-		fflush(stdout);
-	}
-	w_free(t.line);
-	w_free(t.bytes);
-	return 0;
+	return tool_main(commands);
 }
