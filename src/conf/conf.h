@@ -165,6 +165,9 @@ void config_free(struct config *c);
 /* The configuration printed back as YAML, complete with defaults, which config_parse() reads to an
  * equal one. 0 or -ENOMEM. */
 int config_print(const struct config *c, struct buf *out);
+/* Appends a line "KEY: WHAT" for each key at the top of the file whose value differs in a and b,
+ * defaults filled in; nothing when they are equal. 0 or -ENOMEM. */
+int config_diff(const struct config *a, const struct config *b, const char *what, struct buf *out);
 /* Parses ranet's config.json into a configuration (key: path of the private key file, registry:
  * path of the registry), with ranet's meaning: see the manual. Errors as config_parse(). */
 int config_parse_ranet(struct view text, const char *file, const char *registry, const char *key,

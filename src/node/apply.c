@@ -278,6 +278,9 @@ static int check_fixed(const struct config *a, const struct config *b, struct bu
 		return refuse_restart(report, "node.organization or node.name");
 	if (!equal_text(a->node.key, b->node.key))
 		return refuse_restart(report, "node.key");
+	if (a->node.has_router_id != b->node.has_router_id ||
+		memcmp(a->node.router_id, b->node.router_id, sizeof(a->node.router_id)) != 0)
+		return refuse_restart(report, "node.router_id");
 	if (!equal_text(a->tun.name, b->tun.name) || !equal_text(a->tun.netns, b->tun.netns))
 		return refuse_restart(report, "tun.name or tun.netns");
 	if (!equal_text(a->underlay.netns, b->underlay.netns) ||
@@ -357,6 +360,9 @@ int node_reload(struct node *n, const struct node_reload *r, wtime now, struct b
 			"changed: use --force when that is meant\n");
 		err = -EAGAIN;
 	}
+	if (!err)
+		err = config_diff(n->config, r->config, r->dry_run ? "would change" : "changed",
+			report);
 	if (err < 0 || r->dry_run) {
 		if (!err)
 			dry_report(n, r, report);

@@ -73,7 +73,6 @@ struct node_config {
 	const struct config *config;         /* gets owned */
 	const struct registry *registry;     /* gets owned */
 	const char *version;                 /* borrowed */
-	uint32_t tun_mtu_max;                /* 0: no limit */
 	struct node_spis *spis; /* borrowed for the node's life: told its IKE SPIs; NULL: nobody */
 };
 
@@ -84,9 +83,9 @@ int node_new(const struct node_config *c, wtime now, struct node **ret, struct b
 void node_free(struct node *n);
 
 /* Applies a new configuration and registry as a difference: unchanged links keep their SAs. Both
- * get owned also on failure. What changed is told in report, a line each. force: see design (a
- * registry that loses more than half of its nodes). dry_run: only the report. 0; -EINVAL or -EAGAIN
- * (needs force) and nothing changed. */
+ * get owned also on failure. What changed is told in report, a line each. force: also with
+ * a registry that loses more than half of the nodes. dry_run: only the report. 0; -EINVAL, -ENOMEM
+ * or -EAGAIN (needs force) and nothing changed. */
 struct node_reload {
 	const struct config *config;
 	const struct registry *registry;

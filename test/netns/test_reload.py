@@ -115,6 +115,8 @@ def test_a_bad_file_changes_nothing_and_says_why(lab):
     node.hangup()
     node.process.wait_log(r"weft\.yaml:\d+:\d+: .*speed")
     for more, word in (({"node": {**mesh.config(1)["node"], "name": "other"}}, "node.name"),
+                       ({"node": {**mesh.config(1)["node"], "router_id": "02:00:00:00:00:00:00:01"}},
+                        "node.router_id"),
                        ({"tun": {"name": "other0"}}, "tun.name")):
         mesh.reconfigure(1, **more)
         done = node.tool("reload", check=False)
@@ -169,8 +171,20 @@ def test_dry_run_only_tells(lab):
     node = mesh.nodes[0]
     before = sas(node)
     mesh.reconfigure(1, peers={"exclude": ["n3"]})
-    assert "n3" in node.tool("reload", "--dry-run").stdout
+    said = node.tool("reload", "--dry-run").stdout
+    assert "n3" in said and "peers: would change" in said
     assert sas(node) == before
+
+
+def test_every_change_is_told(lab):
+    """Also one that touches no link: "nothing changed" is said only when nothing did."""
+    mesh = Mesh(lab, 2).start()
+    mesh.wait_one_pair()
+    node = mesh.nodes[0]
+    assert node.tool("reload").stdout == "nothing changed\n"
+    mesh.reconfigure(1, announce=["192.168.7.0/24"], log="debug")
+    assert node.tool("reload").stdout.splitlines() == ["announce: changed", "log: changed"]
+    assert node.tool("reload").stdout == "nothing changed\n"
 
 
 def test_both_ends_reload_at_once(lab):
