@@ -214,6 +214,44 @@ static void ike_crosses_child(void **state)
 	}
 }
 
+/* For a moment no new SA's first request arrives: a peer need not hear those on an SA that it is
+ * giving up. */
+static enum bed_action first_of_an_sa(struct bed *bed, const struct bed_packet *p)
+{
+	bool early = bed->now.us < bed->arg;
+
+	return early && p->h.mid == 0 && bed_is(p, IKE_CREATE_CHILD_SA, false) ? BED_DROP
+									       : BED_PASS;
+}
+
+/* Two IKE rekeys collide, and a child's rekey waits behind each: it is done on the SA that stays.
+ */
+static void child_waits_behind_collision(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 40; seed++) {
+		struct bed_options o = {.seed = 2500 + seed, .pq = {IKE_PQ_OFF, IKE_PQ_OFF}};
+		struct ike_conn_status before;
+		struct bed bed;
+
+		bed_open_up(&bed, &o);
+		before = bed_status(&bed, 0);
+		bed.data_us = 10 * W_MS;
+		assert_int_equal(rekey(&bed, 0, true), 0);
+		(void)rekey(&bed, seed & 1, false);
+		bed_run(&bed, (int64_t)(seed / 4) * W_MS);
+		assert_int_equal(rekey(&bed, 1, true), 0);
+		bed.filter = first_of_an_sa;
+		bed.arg = (int)(bed.now.us + 25 * W_MS);
+		bed_run(&bed, 15 * W_SEC);
+		assert_true(bed_is_tidy(&bed));
+		assert_int_equal(bed.lost_data, 0);
+		assert_int_not_equal(bed_status(&bed, 0).children[0].spi_in,
+			before.children[0].spi_in);
+		bed_close(&bed);
+	}
+}
+
 static enum bed_action first_create_of_a(struct bed *bed, const struct bed_packet *p)
 {
 	if (bed->arg || p->to != 1 || !bed_is(p, IKE_CREATE_CHILD_SA, false))
@@ -400,6 +438,7 @@ int main(void)
 		cmocka_unit_test(collisions),
 		cmocka_unit_test(collisions_bad_wire),
 		cmocka_unit_test(ike_crosses_child),
+		cmocka_unit_test(child_waits_behind_collision),
 		cmocka_unit_test(lost_collisions),
 		cmocka_unit_test(long_run),
 		cmocka_unit_test(soft_limit),
