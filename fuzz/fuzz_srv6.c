@@ -64,7 +64,7 @@ static void travel(const uint8_t *data, size_t n, uint8_t how)
 	struct srv6_localsid sid = {.behaviour = SRV6_END};
 	struct srv6_steer s;
 	struct srv6_stamp t;
-	struct srv6_result r;
+	struct srv6_result r = {0};
 	struct ip_view v;
 
 	if (ip_parse(view_of(data, n), &v) < 0 || v.len == 0)
