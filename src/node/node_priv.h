@@ -205,6 +205,8 @@ int node_updown_set(struct node *n, struct node_link *l, const char *script);
 /* Builds a snapshot of the present state and queues it. */
 void node_snapshot_send(struct node *n);
 void node_snapshot_free(const struct plane_snapshot *s);
+/* The largest inner packet that the link takes, bytes; that of the TUN at most. */
+uint16_t node_link_mtu(const struct node *n, const struct node_link *l);
 /* The link that carries a static route to a node now; NULL: none is up. */
 struct node_link *node_static_link(struct node *n, const struct conf_static_route *r);
 

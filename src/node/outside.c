@@ -24,22 +24,6 @@ void node_tunnel_free(struct plane_config *c)
 	c->table = NULL;
 }
 
-static bool level_parse(const char *text, enum conf_log *ret)
-{
-	static const char *const names[] = {[CONF_LOG_ERROR] = "error",
-		[CONF_LOG_WARNING] = "warning",
-		[CONF_LOG_INFO] = "info",
-		[CONF_LOG_DEBUG] = "debug"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (strcmp(text, names[i]) == 0) {
-			*ret = (enum conf_log)i;
-			return true;
-		}
-	}
-	return false;
-}
-
 void node_request_parse(struct view request, struct node_request *ret)
 {
 	struct buf error = {0};
@@ -51,7 +35,7 @@ void node_request_parse(struct view request, struct node_request *ret)
 			ret->type = NODE_REQUEST_RELOAD;
 			ret->dry_run = r.dry_run;
 			ret->force = r.force;
-		} else if (r.command == CTL_LOG && level_parse(r.argument, &ret->level)) {
+		} else if (r.command == CTL_LOG && conf_log_parse(r.argument, &ret->level) == 0) {
 			ret->type = NODE_REQUEST_LOG;
 		}
 	}

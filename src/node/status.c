@@ -121,23 +121,6 @@ static const char *reason_of(const struct node_link *l, const struct ike_conn_st
 	return l->address ? "connecting" : "the registry has no address: waiting for the peer";
 }
 
-static uint16_t mtu_of(const struct node *n, const struct node_link *l)
-{
-	uint32_t mtu = n->config->tun.mtu;
-
-	list_for_each (it, &n->children) {
-		const struct node_child *c = container_of(it, struct node_child, list);
-
-		if (c->child == l->outbound && c->out) {
-			uint32_t inner = esp_ops()->inner_max(c->out,
-				l->family == IP4 ? NODE_DATAGRAM4 : NODE_DATAGRAM6);
-
-			mtu = inner < mtu ? inner : mtu;
-		}
-	}
-	return (uint16_t)mtu;
-}
-
 static void link_object(struct node *n, const struct node_link *l, wtime now, struct json *j)
 {
 	struct ike_conn_status s = {0};
@@ -159,7 +142,7 @@ static void link_object(struct node *n, const struct node_link *l, wtime now, st
 		json_null(j, "since_s");
 	json_bool(j, "behind_nat", s.behind_nat);
 	if (up)
-		json_uint(j, "mtu", mtu_of(n, l));
+		json_uint(j, "mtu", node_link_mtu(n, l));
 	else
 		json_null(j, "mtu");
 	node_link_metric(n, l, j);
