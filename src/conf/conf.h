@@ -181,5 +181,7 @@ int registry_parse(struct view text, const char *file, struct registry **ret,
 void registry_free(struct registry *r);
 void conf_errors_free(struct conf_errors *e);
 
+/* A level of the log by its word: error, warning, info, debug. 0 or -EINVAL. */
+int conf_log_parse(const char *word, enum conf_log *ret);
 /* Glob over names: "*" and "?" only. */
 bool conf_glob(const char *pattern, const char *text);

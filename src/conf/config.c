@@ -498,18 +498,24 @@ static const struct field control_fields[] = {
 	{NULL},
 };
 
-static void read_log(struct doc *d, struct fy_node *n, void *object)
+int conf_log_parse(const char *word, enum conf_log *ret)
 {
 	static const char *const words[] = {"error", "warning", "info", "debug"};
+
+	for (int i = 0; i < 4; i++)
+		if (strcmp(words[i], word) == 0) {
+			*ret = (enum conf_log)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+static void read_log(struct doc *d, struct fy_node *n, void *object)
+{
 	struct config *c = object;
 	const char *s = doc_string(d, n, "log");
 
-	for (int i = 0; s && i < 4; i++)
-		if (strcmp(words[i], s) == 0) {
-			c->log = (enum conf_log)i;
-			return;
-		}
-	if (s)
+	if (s && conf_log_parse(s, &c->log) < 0)
 		doc_error(d, n, "log must be error, warning, info or debug");
 }
 

@@ -1,6 +1,5 @@
 /* The log: lines on standard error. */
 #include "os/log.h"
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,17 +15,6 @@ static const char *const level_priorities[] = {"<3>", "<4>", "<6>", "<7>"}; /* s
 struct os_log os_log_open(enum os_level level)
 {
 	return (struct os_log){.level = level, .journal = getenv("JOURNAL_STREAM") != NULL};
-}
-
-int os_level_parse(const char *name, enum os_level *ret)
-{
-	for (size_t i = 0; i < sizeof(level_names) / sizeof(*level_names); i++) {
-		if (strcmp(name, level_names[i]) == 0) {
-			*ret = (enum os_level)i;
-			return 0;
-		}
-	}
-	return -EINVAL;
 }
 
 void os_log_line(const struct os_log *log, enum os_level level, const char *text)

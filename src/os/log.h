@@ -17,5 +17,3 @@ struct os_log os_log_open(enum os_level level);
 void os_log_line(const struct os_log *log, enum os_level level, const char *text);
 void os_log_printf(const struct os_log *log, enum os_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The level by name ("error", "warning", "info", "debug"). 0 or -EINVAL. */
-int os_level_parse(const char *name, enum os_level *ret);

@@ -1,6 +1,7 @@
 /* The commands that change something: reload, rekey, down, up, log. */
 #include <stdio.h>
 #include <string.h>
+#include "conf/conf.h"
 #include "weft/table.h"
 #include "weft/text.h"
 #include "weft/tool.h"
@@ -74,7 +75,7 @@ static int on_peer(struct tool *t, enum ctl_command command, const char *done)
 
 int tool_rekey(struct tool *t)
 {
-	return on_peer(t, CTL_REKEY, "get new keys");
+	return on_peer(t, CTL_REKEY, "being rekeyed");
 }
 
 int tool_down(struct tool *t)
@@ -89,19 +90,17 @@ int tool_up(struct tool *t)
 
 int tool_log(struct tool *t)
 {
-	static const char *const levels[] = {"error", "warning", "info", "debug"};
 	struct ctl_request q = {.command = CTL_LOG};
+	enum conf_log level;
 	struct tool_reply r;
 	int code;
 
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-		if (strcmp(levels[i], t->word[0]) == 0)
-			strcpy(q.argument, levels[i]);
-	if (!q.argument[0]) {
+	if (conf_log_parse(t->word[0], &level) < 0) {
 		(void)tool_fail("no log level: %.40s; usage: weft log error|warning|info|debug",
 			t->word[0]);
 		return TOOL_USAGE;
 	}
+	strcpy(q.argument, t->word[0]);
 	code = tool_ask(t, &q, &r);
 	if (code == TOOL_DONE)
 		tool_reply_free(&r);

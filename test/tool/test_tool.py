@@ -248,7 +248,7 @@ def test_changes(weft):
                                              "warnings": ["w"]})])
     assert done.daemon.requests == [{"command": "reload", "dry_run": True, "force": True}]
     assert done.stdout == "warning: w\nlink a: added\n"
-    for command, words in (("rekey", "2 links get new keys"), ("down", "2 links taken down"),
+    for command, words in (("rekey", "2 links being rekeyed"), ("down", "2 links taken down"),
                            ("up", "2 links brought up")):
         done = weft(command, "acme/fra1",
                     replies=[validate(command, {"schema": 1, "links": 2})])
