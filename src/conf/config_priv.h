@@ -14,6 +14,8 @@ void conf_routing_defaults(struct config *c);
 void conf_print_routing(const struct config *c, struct buf *b);
 /* A text in double quotes, escaped. */
 void conf_print_text(struct buf *b, const char *s);
+/* "KEY: 4s": in the largest unit that divides. */
+void conf_print_duration(struct buf *b, const char *key, int64_t us);
 /* "ip4"/"ip6" from a scalar; IP_NONE and an error otherwise. */
 enum ip_family conf_read_family(struct doc *d, struct fy_node *n);
 /* The number of this node's endpoints; none is an error. */

@@ -47,6 +47,8 @@ static void each_key_that_differs_is_told_once(void **state)
 	expect_diff(BASE "announce: [10.1.0.0/16]\n", BASE "announce: [10.2.0.0/16]\n",
 		"announce: changed\n");
 	expect_diff(BASE "ike: {dpd: 5s, lifetime: 1h}\n", BASE, "ike: changed\n");
+	expect_diff(BASE "babel: {hello: 20ms}\n", BASE "babel: {hello: 20500us}\n",
+		"babel: changed\n");
 }
 
 /* A list over several lines, and a key that only one of the two has. */

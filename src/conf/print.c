@@ -27,8 +27,7 @@ static void key_text(struct buf *b, const char *key, const char *value)
 	conf_print_text(b, value);
 }
 
-/* The largest unit that divides. */
-static void duration(struct buf *b, const char *key, int64_t us)
+void conf_print_duration(struct buf *b, const char *key, int64_t us)
 {
 	static const struct {
 		const char *unit;
@@ -177,9 +176,9 @@ int config_print(const struct config *c, struct buf *b)
 	print_tun(c, b);
 	print_routes(c, b);
 	buf_printf(b, "ike: {post_quantum: %s, ", pq[c->ike.post_quantum]);
-	duration(b, "lifetime", c->ike.lifetime_us);
-	duration(b, ", child_lifetime", c->ike.child_lifetime_us);
-	duration(b, ", dpd", c->ike.dpd_us);
+	conf_print_duration(b, "lifetime", c->ike.lifetime_us);
+	conf_print_duration(b, ", child_lifetime", c->ike.child_lifetime_us);
+	conf_print_duration(b, ", dpd", c->ike.dpd_us);
 	buf_printf(b,
 		"}\nplane: {crypto: %s, offload: {tun_gso: %s, udp_gso: %s, udp_gro: %s}}\n"
 		"control: {",

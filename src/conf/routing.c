@@ -210,11 +210,12 @@ void conf_print_routing(const struct config *c, struct buf *b)
 		c->routing.rule_priority);
 	print_filters(b, "import", c->routing.import, c->routing.import_count);
 	print_filters(b, "export", c->routing.export, c->routing.export_count);
-	buf_printf(b,
-		"}\nbabel: {hello: %lldms, cost: %u, rtt: {min: %lldms, max: %lldms, cost: %u}",
-		(long long)(c->babel.hello_us / MS), (unsigned int)c->babel.cost,
-		(long long)(c->babel.rtt_min_us / MS), (long long)(c->babel.rtt_max_us / MS),
-		(unsigned int)c->babel.rtt_cost);
+	buf_add_str(b, "}\nbabel: {");
+	conf_print_duration(b, "hello", c->babel.hello_us);
+	buf_printf(b, ", cost: %u, rtt: {", (unsigned int)c->babel.cost);
+	conf_print_duration(b, "min", c->babel.rtt_min_us);
+	conf_print_duration(b, ", max", c->babel.rtt_max_us);
+	buf_printf(b, ", cost: %u}", (unsigned int)c->babel.rtt_cost);
 	buf_add_str(b, ", mac_keys: [");
 	for (size_t i = 0; i < c->babel.mac_key_count; i++) {
 		buf_printf(b, "%s{algorithm: hmac-sha256, key: \"", i ? ", " : "");
