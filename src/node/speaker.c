@@ -261,6 +261,7 @@ void node_speaker_link(struct node *n, struct node_link *l, wtime now)
 			l->speaking = true;
 		else
 			n->out_of_memory++;
+		w_zeroize(&ic, sizeof(ic)); /* it has the MAC keys */
 	}
 }
 
