@@ -12,7 +12,6 @@ struct builder {
 	struct fib_entry *entry;
 	size_t entries;
 	struct plane_next_hop *hop;
-	uint32_t hops;
 };
 
 enum { HOP_LOCAL, HOP_UNREACHABLE, HOP_FIRST_LINK };
@@ -100,15 +99,10 @@ static void add_entry(struct builder *b, const struct prefix *destination,
 	b->entries++;
 }
 
-static uint32_t hop_of(struct builder *b, const struct node_link *l)
+/* Next hops stand by slot: the routes of a link have one in common. */
+static uint32_t hop_of(const struct node_link *l)
 {
-	if (!l)
-		return HOP_UNREACHABLE;
-	for (uint32_t i = HOP_FIRST_LINK; i < b->hops; i++)
-		if (b->hop[i].slot == l->slot)
-			return i;
-	b->hop[b->hops] = (struct plane_next_hop){.type = PLANE_LINK, .slot = l->slot};
-	return b->hops++;
+	return l ? HOP_FIRST_LINK + l->slot : HOP_UNREACHABLE;
 }
 
 /* What Babel selected, unless a prefix of the same name is our own or static. */
@@ -131,7 +125,7 @@ static void add_learned(struct builder *b)
 			continue;
 		e->destination = r->prefix.destination;
 		e->source = r->prefix.source.len ? r->prefix.source : (struct prefix){0};
-		e->value = hop_of(b, l);
+		e->value = hop_of(l);
 		b->entries++;
 	}
 }
@@ -148,7 +142,9 @@ static bool build_routes(struct builder *b)
 		return false;
 	b->hop[HOP_LOCAL].type = PLANE_LOCAL;
 	b->hop[HOP_UNREACHABLE].type = PLANE_UNREACHABLE;
-	b->hops = HOP_FIRST_LINK;
+	for (uint32_t slot = 0; slot < b->n->slots; slot++)
+		b->hop[HOP_FIRST_LINK + slot] = (struct plane_next_hop){.type = PLANE_LINK,
+			.slot = slot};
 	for (size_t i = 0; i < c->tun.address_count; i++) {
 		struct prefix p = prefix_of(&c->tun.address[i].ip, 128);
 
@@ -158,13 +154,13 @@ static bool build_routes(struct builder *b)
 		add_entry(b, &c->announce[i].destination, &c->announce[i].source, HOP_LOCAL);
 	for (size_t i = 0; i < c->static_route_count; i++)
 		add_entry(b, &c->static_route[i].prefix, NULL,
-			hop_of(b, node_static_link(b->n, &c->static_route[i])));
+			hop_of(node_static_link(b->n, &c->static_route[i])));
 	add_learned(b);
 	if (fib_build(b->entry, b->entries, &b->snap->fib) < 0)
 		return false;
 	b->snap->s.fib = b->snap->fib;
 	b->snap->s.next_hop = b->hop;
-	b->snap->s.next_hop_count = b->hops;
+	b->snap->s.next_hop_count = HOP_FIRST_LINK + b->n->slots;
 	return true;
 }
 
