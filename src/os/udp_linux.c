@@ -107,7 +107,7 @@ static struct view segment_of(const struct udp_tx *tx, size_t i)
 	return view_of(tx->data + at, tx->len - at < size ? tx->len - at : size);
 }
 
-/* The datagrams of one description one by one, from the i-th; false when the socket is full. */
+/* The datagrams of one description one by one; false when the socket is full. */
 static bool send_singly(struct os_udp *u, const struct udp_tx *tx, struct os_udp_result *result)
 {
 	size_t n = os_udp_segments(tx);
