@@ -102,7 +102,7 @@ static void take_dev(struct driver *d)
 		.cost = 96,
 		.rtt_min_us = 10 * W_MS,
 		.rtt_max_us = 120 * W_MS};
-	for (; *d->word; ) {
+	for (; *d->word;) {
 		const char *w = *d->word++;
 
 		if (strcmp(w, "cost") == 0)
@@ -202,8 +202,12 @@ static void receive(struct driver *d)
 	char control[CONTROL];
 	struct sockaddr_in6 from;
 	struct iovec v = {bytes, sizeof(bytes)};
-	struct msghdr m = {.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &v,
-		.msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	struct msghdr m = {.msg_name = &from,
+		.msg_namelen = sizeof(from),
+		.msg_iov = &v,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control)};
 	ssize_t n = recvmsg(d->sock, &m, MSG_DONTWAIT);
 	struct babel_datagram in = {.at = clock_now()};
 
@@ -231,9 +235,10 @@ static void write_routes(struct driver *d, FILE *f)
 	while (babel_routes(d->b, &it, &r)) {
 		char p[PREFIX_TEXT], s[PREFIX_TEXT], via[ADDR_TEXT], hop[ADDR_TEXT];
 
-		fprintf(f, "%s{\"prefix\": \"%s\", \"source\": \"%s\", \"metric\": %u, \"own\": %d,"
-			   " \"selected\": %d, \"neighbour\": \"%s\", \"next_hop\": \"%s\","
-			   " \"seqno\": %u}\n",
+		fprintf(f,
+			"%s{\"prefix\": \"%s\", \"source\": \"%s\", \"metric\": %u, \"own\": %d,"
+			" \"selected\": %d, \"neighbour\": \"%s\", \"next_hop\": \"%s\","
+			" \"seqno\": %u}\n",
 			n++ ? "," : "", prefix_format(&r.prefix.destination, p),
 			r.prefix.source.len ? prefix_format(&r.prefix.source, s) : "", r.metric,
 			r.own, r.selected, ipaddr_format(&r.neighbour, via),
@@ -255,8 +260,9 @@ static void write_state(struct driver *d)
 		die(temporary);
 	fprintf(f, "{\"neighbours\": [");
 	while (babel_neighbours(d->b, &it, &i))
-		fprintf(f, "%s{\"address\": \"%s\", \"cost\": %u, \"rxcost\": %u, \"txcost\": %u,"
-			   " \"rtt_us\": %lld, \"reach\": %u}\n",
+		fprintf(f,
+			"%s{\"address\": \"%s\", \"cost\": %u, \"rxcost\": %u, \"txcost\": %u,"
+			" \"rtt_us\": %lld, \"reach\": %u}\n",
 			n++ ? "," : "", ipaddr_format(&i.address, a), i.cost, i.rxcost, i.txcost,
 			i.has_rtt ? (long long)i.rtt_us : -1, i.reach);
 	fprintf(f, "], \"routes\": [");
