@@ -14,7 +14,9 @@ enum {
 	ENGINE_FACTS_RING = 1 << 20,   /* what was let go, limits, moves: small messages */
 	ENGINE_KNOWN_RING = 1 << 20,   /* IKE of established SAs, punted packets */
 	ENGINE_UNKNOWN_RING = 1 << 19, /* IKE of anybody */
-	ENGINE_TUN_READS = 16,         /* a round */
+	ENGINE_TUN_READS = 16,         /* a round, at most */
+	ENGINE_TUN_READS_MIN = 2,      /* when few wait */
+	ENGINE_LOOK_AFTER = 16,        /* frames and buffers handled between looks at epoll */
 	ENGINE_UDP_BUFFERS = 8,        /* a round */
 	ENGINE_DOWN_MESSAGES = 64,     /* a round */
 	ENGINE_UP_MESSAGES = 4096,     /* a turn of the control thread */
@@ -70,7 +72,10 @@ struct engine_plane {
 	int epoll;
 	bool pushed; /* something went up in this round */
 	bool tun_gone;
-	size_t first_socket; /* who is read first, by turns */
+	size_t first_socket;    /* who is read first, by turns */
+	uint64_t ready;         /* what is not known to be empty: see plane_thread.c */
+	unsigned int tun_reads; /* of the next round, at most */
+	unsigned int handled;   /* since epoll was asked */
 
 	struct ring down, facts, known, unknown;
 	struct node_spis *spis; /* written by the control thread */

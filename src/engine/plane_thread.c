@@ -1,6 +1,8 @@
 /* The packet loop. Rounds: messages of the control thread, a few frames from the TUN, a few buffers
- * from the sockets, then everything is sealed and sent. It sleeps only when a whole round found
- * nothing, and nothing in it waits for a buffer: what cannot be sent is dropped and counted.
+ * from the sockets, then everything is sealed and sent. What was read empty is not asked again
+ * before epoll tells of it: epoll is asked when nothing else is known to wait, which is also how
+ * the thread sleeps, and now and then while there is work. Nothing waits for a buffer: what cannot
+ * be sent is dropped and counted.
  *
  * Shared with the control thread are the rings and the flags asleep, stop, stopped; everything else
  * belongs to this thread from pthread_create() to pthread_join(). */
@@ -15,7 +17,12 @@
 #include "engine/engine_priv.h"
 #include "os/clock.h"
 
-enum { POOL_ALIGN = 4096, EVENTS = 8 };
+enum { POOL_ALIGN = 4096, EVENTS = 16 };
+/* What a descriptor is to epoll: these, or a socket by index. */
+enum { WATCH_EVENT, WATCH_TUN, WATCH_SOCKET };
+/* Bits of engine_plane.ready: the TUN's and, shared when they are many, the sockets'. A bit that is
+ * lost by sharing comes back with the next look at epoll. */
+enum { READY_TUN = 1, READY_SOCKETS = 63 };
 
 bool engine_plane_report(struct engine_plane *t, struct ring *ring, const struct engine_up *up)
 {
@@ -90,9 +97,14 @@ static int plane_make_pool(struct engine_plane *t)
 	return 0;
 }
 
-static int plane_watch(struct engine_plane *t, int fd)
+static uint64_t ready_bit(size_t socket)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+	return UINT64_C(2) << socket % READY_SOCKETS;
+}
+
+static int plane_watch(struct engine_plane *t, int fd, uint64_t what)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = what};
 
 	return epoll_ctl(t->epoll, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
@@ -108,6 +120,7 @@ int engine_plane_init(struct engine_plane *t, const struct engine_config *c)
 	t->config.merge_tcp = tun.tso;
 	t->config.merge_udp = tun.uso;
 	t->config.segments_max = OS_UDP_SEGMENTS;
+	t->tun_reads = ENGINE_TUN_READS_MIN;
 	r = ring_init(&t->down, ENGINE_DOWN_RING);
 	if (r == 0)
 		r = ring_init(&t->facts, ENGINE_FACTS_RING);
@@ -131,8 +144,8 @@ int engine_plane_init(struct engine_plane *t, const struct engine_config *c)
 	t->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (t->event < 0)
 		return -errno;
-	r = plane_watch(t, t->event);
-	return r < 0 ? r : plane_watch(t, tun.fd);
+	r = plane_watch(t, t->event, WATCH_EVENT);
+	return r < 0 ? r : plane_watch(t, tun.fd, WATCH_TUN);
 }
 
 void engine_plane_done(struct engine_plane *t)
@@ -170,15 +183,15 @@ static void plane_sockets(struct engine_plane *t, const struct engine_sockets *s
 				os_udp_facts(t->sockets->udp[i]).fd, NULL);
 	for (size_t i = 0; s && i < s->count; i++)
 		if (s->udp[i])
-			(void)plane_watch(t, os_udp_facts(s->udp[i]).fd);
+			(void)plane_watch(t, os_udp_facts(s->udp[i]).fd, WATCH_SOCKET + i);
 	t->sockets = s;
+	t->ready &= READY_TUN;
 	if (up.sockets)
 		plane_report_sure(t, &up);
 }
 
-static bool round_down(struct engine_plane *t, wtime now)
+static void round_down(struct engine_plane *t, wtime now)
 {
-	bool any = false;
 	uint8_t *p;
 	size_t n;
 
@@ -191,16 +204,14 @@ static bool round_down(struct engine_plane *t, wtime now)
 		if (m.type == ENGINE_DOWN_SOCKETS) {
 			/* What was sealed for a socket leaves before the socket does. */
 			if (i > 0)
-				return true;
+				return;
 			plane_sockets(t, m.sockets);
 		} else {
 			m.plane.data = view_of(p + sizeof(m), m.plane.data.n);
 			plane_down(t->plane, &m.plane, now);
 		}
 		ring_consume(&t->down);
-		any = true;
 	}
-	return any;
 }
 
 static void plane_failed(struct engine_plane *t, int r)
@@ -208,67 +219,91 @@ static void plane_failed(struct engine_plane *t, int r)
 	struct engine_up up = {.type = ENGINE_UP_FAILED};
 
 	t->tun_gone = true;
+	t->ready &= ~(uint64_t)READY_TUN;
 	(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, os_tun_facts(t->tun).fd, NULL);
 	snprintf(up.text, sizeof(up.text), "the TUN interface is gone: %s; start again",
 		strerror(-r));
 	plane_report_sure(t, &up);
 }
 
-static bool round_tun(struct engine_plane *t, wtime now)
+/* Reads some frames: more a round while rounds find that many, since what is sent together costs
+ * less, and few when few wait, since who waits for them is not kept waiting. */
+static void round_tun(struct engine_plane *t, wtime now)
 {
+	unsigned int n = 0;
 	struct tun_rx frame;
-	bool any = false;
 
-	for (int i = 0; i < ENGINE_TUN_READS && !t->tun_gone && !plane_full(t->plane); i++) {
+	while (t->ready & READY_TUN && n < t->tun_reads && !plane_full(t->plane)) {
 		int r = t->net->tun_read(t->tun, t->tun_memory, &frame);
 
 		if (r == -EBADFD)
 			plane_failed(t, r);
-		if (r <= 0)
+		if (r <= 0) {
+			t->ready &= ~(uint64_t)READY_TUN;
 			break;
+		}
 		plane_input_tun(t->plane, &frame, 1, now);
-		any = true;
+		n++;
 	}
-	return any;
+	if (n == t->tun_reads && n < ENGINE_TUN_READS)
+		t->tun_reads *= 2;
+	else if (n < t->tun_reads / 2 && t->tun_reads > ENGINE_TUN_READS_MIN)
+		t->tun_reads /= 2;
+	t->handled += n;
 }
 
 /* The sockets share the buffers of a round; the first to be read changes by turns. */
-static bool round_udp(struct engine_plane *t, wtime now)
+static void round_udp(struct engine_plane *t, wtime now)
 {
 	size_t count = t->sockets ? t->sockets->count : 0;
 	struct udp_rx rx[ENGINE_UDP_BUFFERS];
 	size_t used = 0;
 
 	for (size_t i = 0; i < count && used < ENGINE_UDP_BUFFERS && !plane_full(t->plane); i++) {
-		struct os_udp *u = t->sockets->udp[(t->first_socket + i) % count];
-		int n = u ? t->net->udp_receive(u, t->udp_memory + used * OS_UDP_BUFFER, rx,
-				    ENGINE_UDP_BUFFERS - used, now)
-			  : 0;
+		size_t which = (t->first_socket + i) % count, room = ENGINE_UDP_BUFFERS - used;
+		struct os_udp *u = t->sockets->udp[which];
+		int n;
 
+		if (!u || !(t->ready & ready_bit(which)))
+			continue;
+		n = t->net->udp_receive(u, t->udp_memory + used * OS_UDP_BUFFER, rx, room, now);
+		/* Fewer than there was room for: it is empty, or told of an error. */
+		if (n < 0 || (size_t)n < room)
+			t->ready &= ~ready_bit(which);
 		if (n <= 0)
 			continue;
 		plane_input_udp(t->plane, rx, (size_t)n, now);
 		used += (size_t)n;
 	}
 	t->first_socket++;
-	return used > 0;
+	t->handled += (unsigned int)used;
+}
+
+/* Asks what can be read; timeout as epoll_wait() has it. */
+static void plane_look(struct engine_plane *t, int timeout)
+{
+	struct epoll_event ev[EVENTS];
+	uint64_t count;
+	int n = epoll_wait(t->epoll, ev, EVENTS, timeout);
+
+	t->handled = 0;
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.u64 == WATCH_EVENT)
+			(void)!read(t->event, &count, sizeof(count));
+		else if (ev[i].data.u64 == WATCH_TUN)
+			t->ready |= READY_TUN;
+		else
+			t->ready |= ready_bit((size_t)(ev[i].data.u64 - WATCH_SOCKET));
+	}
 }
 
 /* Sleeps until something can be read or the control thread writes. It looks at the ring after it
  * said that it sleeps: a message written before that is seen here, one after it wakes. */
 static void plane_sleep(struct engine_plane *t)
 {
-	struct epoll_event ev[EVENTS];
-	uint64_t count;
-
 	atomic_store(&t->asleep, true);
-	if (ring_empty(&t->down) && !atomic_load(&t->stop)) {
-		int n = epoll_wait(t->epoll, ev, EVENTS, -1);
-
-		for (int i = 0; i < n; i++)
-			if (ev[i].data.fd == t->event)
-				(void)!read(t->event, &count, sizeof(count));
-	}
+	if (ring_empty(&t->down) && !atomic_load(&t->stop))
+		plane_look(t, -1);
 	atomic_store(&t->asleep, false);
 }
 
@@ -293,17 +328,19 @@ void *engine_plane_thread(void *arg)
 	for (;;) {
 		wtime now = os_now();
 		bool stop = atomic_load(&t->stop);
-		bool any = round_down(t, now);
 
-		any |= round_tun(t, now);
-		any |= round_udp(t, now);
+		round_down(t, now);
+		round_tun(t, now);
+		round_udp(t, now);
 		plane_flush(t->plane, now);
 		engine_plane_send(t);
 		plane_push_done(t);
 		if (stop && ring_empty(&t->down))
 			break;
-		if (!any)
+		if (t->ready == 0)
 			plane_sleep(t);
+		else if (t->handled >= ENGINE_LOOK_AFTER)
+			plane_look(t, 0);
 	}
 	plane_finish(t);
 	return NULL;
