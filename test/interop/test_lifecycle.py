@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from lab import Beside, Failed, wait_until
+from lab import Beside, Failed, Mesh, Ping, StrongSwan, wait_ping, wait_until
 from lab.strongswan import CLASSIC, CLASSIC_ESP, HYBRID, HYBRID_ESP
 
 BACK_S = 5.0
@@ -167,3 +167,21 @@ def test_both_call_at_once(lab):
         pair.wait_agreed(timeout=30.0)
         pings.wait_received(100)
     assert pings.lost == 0, pings.results
+
+
+def test_both_call_at_once_and_strongswan_wins(lab):
+    """The lower identity's IKE SA stays; here that is strongSwan's, and weft deletes its own."""
+    mesh = Mesh(lab, 2, link={"delay_ms": 30})
+    peer = StrongSwan(mesh.spaces[0], "bookworm", mesh.connection(
+        1, 2, proposals=None, esp_proposals=None)).start()
+    peer.tunnel(f"{mesh.inner(1)}/32", [f"{mesh.inner(2)}/32"])
+    mesh.nodes[1].start()
+    peer.initiate()
+    wait_ping(mesh.spaces[0], mesh.inner(2))
+    assert "is initiating an IKE_SA" in peer.log() and "initiating IKE_SA c" in peer.log()
+    with Ping(mesh.spaces[0], mesh.inner(2)) as running:
+        sa, = peer.wait_up(timeout=15.0)
+        running.wait_received(100)
+    assert running.result.lost == 0, running.result
+    assert sa.get("initiator") == "yes"
+    assert len(mesh.nodes[1].links("up")) == 1
