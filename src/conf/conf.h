@@ -10,6 +10,10 @@
 #include "base/cur.h"
 #include "crypto/crypto.h"
 
+struct conf_mark { /* a place in a text, counted from 1; 0: not known */
+	int line, column;
+};
+
 struct conf_endpoint { /* one of this node's */
 	const char *serial;
 	enum ip_family family;
@@ -28,6 +32,7 @@ struct conf_static_route {
 	struct prefix prefix;
 	const char *organization; /* NULL: node is a bare name */
 	const char *node;
+	struct conf_mark node_at;
 };
 
 struct conf_filter { /* routing.import, routing.export */
@@ -49,10 +54,6 @@ enum conf_switch { CONF_AUTO, CONF_ON, CONF_OFF };
 /* Whose code seals packets; auto: the fastest that is there and proves itself. */
 enum conf_crypto { CONF_CRYPTO_AUTO, CONF_CRYPTO_OPENSSL, CONF_CRYPTO_IPSEC_MB };
 enum conf_log { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG };
-
-struct conf_mark { /* a place in a text, counted from 1; 0: not known */
-	int line, column;
-};
 
 struct config {
 	const char *file; /* as given, for messages */

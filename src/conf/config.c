@@ -408,6 +408,7 @@ static void read_static_node(struct doc *d, struct fy_node *n, void *object)
 		return;
 	r->node = slash ? slash + 1 : s;
 	r->organization = slash ? arena_strndup(d->arena, s, (size_t)(slash - s)) : NULL;
+	doc_position(d, n, &r->node_at);
 	if (!*r->node || (slash && slash == s))
 		doc_error(d, n, "node must be a name, or organization/name");
 }

@@ -140,7 +140,7 @@ static void check_together(struct load *s)
 		const struct conf_static_route *r = &c->static_route[i];
 
 		if (!find_node(s, r->organization, r->node))
-			complain(s->warnings, c->file, NULL,
+			complain(s->warnings, c->file, &r->node_at,
 				"static_routes names the node \"%.60s\", which the registry does "
 				"not have",
 				r->node);

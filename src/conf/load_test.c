@@ -44,7 +44,7 @@ static const struct stand stands[] = {
 	{CONFIG, PRIVATE, REGISTRY(OTHER, "sin1"), 0, NULL,
 		"registry.json: ", "another public key for this node"},
 	{CONFIG "static_routes: [{prefix: 10.0.0.0/8, node: tyo1}]\n", PRIVATE,
-		REGISTRY(PUBLIC, "sin1"), 0, NULL, "weft.yaml: ", "the node \"tyo1\""},
+		REGISTRY(PUBLIC, "sin1"), 0, NULL, "weft.yaml:4:44: ", "the node \"tyo1\""},
 	{CONFIG "underlay: {vrf: blue}\n", PRIVATE, REGISTRY(PUBLIC, "sin1"), 0, NULL,
 		"weft.yaml: ", "underlay.vrf has no effect"},
 	{CONFIG "underlay: {exclude_interfaces: [docker0]}\n", PRIVATE, REGISTRY(PUBLIC, "sin1"), 0,
