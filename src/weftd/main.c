@@ -18,6 +18,7 @@ enum { EXIT_DONE = 0, EXIT_REFUSED = 1, EXIT_USAGE = 2 };
 struct options {
 	struct conf_source source;
 	struct os_runner *runner;
+	uint8_t public_key[ED25519_PUBLIC]; /* of the key in use, once it runs */
 	bool check, version, help;
 };
 
@@ -111,8 +112,10 @@ static int load_again(void *ctx, const struct config **ret_config,
 	const struct registry **ret_registry, struct buf *warnings, struct buf *errors)
 {
 	struct conf_errors e = {0}, w = {0};
+	const struct options *o = ctx;
 	struct conf_loaded l = {0};
-	int r = conf_load(&files, ctx, &l, &e, &w);
+	uint8_t key[ED25519_PUBLIC];
+	int r = conf_load(&files, &o->source, &l, &e, &w);
 
 	buf_add(warnings, w.text.p, w.text.n);
 	buf_add(errors, e.text.p, e.text.n);
@@ -120,6 +123,12 @@ static int load_again(void *ctx, const struct config **ret_config,
 	conf_errors_free(&w);
 	if (r < 0)
 		return r;
+	ed25519_public(l.key, key);
+	if (memcmp(key, o->public_key, sizeof(key)) != 0)
+		buf_printf(warnings,
+			"%s: holds another key than at the start; it is used from the next start "
+			"on\n",
+			l.config->node.key);
 	*ret_config = l.config;
 	*ret_registry = l.registry;
 	l.config = NULL;
@@ -138,7 +147,7 @@ static int run(struct options *o, struct conf_loaded *l, struct buf *warnings)
 		.registry = l->registry,
 		.version = WEFT_VERSION,
 		.load = load_again,
-		.load_ctx = &o->source,
+		.load_ctx = o,
 		.runner = o->runner,
 		.watch = l->config->registry,
 		.log = os_log_open((enum os_level)l->config->log)};
@@ -150,6 +159,7 @@ static int run(struct options *o, struct conf_loaded *l, struct buf *warnings)
 		fputs("weftd: WEFT_OS names no back end: it is linux or portable\n", stderr);
 		return -EINVAL;
 	}
+	ed25519_public(l->key, o->public_key);
 	r = os_protect_memory();
 	if (r < 0)
 		os_log_printf(&c.log, OS_WARNING, "core dumps cannot be switched off: %s",

@@ -310,3 +310,14 @@ def test_reload_equals_a_cold_start(lab):
         node.start()
         assert differences(by_reload, lasting(node)) == [], number
         assert kernel.diff(node.ns.snapshot()) == [], number
+
+
+def test_another_private_key_waits_for_the_next_start(lab):
+    mesh = Mesh(lab, 2).start()
+    mesh.wait_one_pair()
+    node = mesh.nodes[0]
+    before, path = sas(node), mesh.keys[0].path
+    path.write_text(mesh.keys[1].path.read_text())
+    assert f"warning: {path}: holds another key" in node.tool("reload").stdout
+    assert any("holds another key" in line for line in node.status()["warnings"])
+    assert sas(node) == before
