@@ -93,7 +93,7 @@ void babel_iface_remove(struct babel *b, uint32_t iface, wtime now);
  * become infinite at once; alive: hellos are sent at once. */
 void babel_iface_alive(struct babel *b, uint32_t iface, bool alive, wtime now);
 /* Loss as the data path measured it, 0..1 in each direction, negative: unknown (then hello history
- * alone counts). See the metric in design. */
+ * alone counts). It raises the link's cost: see neighbour.c. */
 void babel_iface_loss(struct babel *b, uint32_t iface, double in, double out, wtime now);
 
 /* Announces a prefix of this node's own with a metric, or withdraws it. 0, -EINVAL, -ENOMEM. */

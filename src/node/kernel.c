@@ -1,5 +1,5 @@
 /* The kernel state that the configuration wants: the TUN's addresses, mesh routes in their tables,
- * and the rules that lead to them (design, "Wire choices", kernel). */
+ * and the rules that lead to them. */
 #include "node/node_priv.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Liveness of a link (design, "Liveness and MTU of a link"): ICMPv6 echo, link-local to link-local,
+/* Liveness of a link: ICMPv6 echo, link-local to link-local,
  * inside ESP. Sent for 500 ms and nothing heard: an echo every 200 ms; five lost, and the link is
  * down for Babel, with IKE's own check beside it. A peer that never answered an echo is judged by
  * hellos and IKE alone. */

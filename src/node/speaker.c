@@ -15,7 +15,7 @@ enum {
 	UPDATE_FACTOR_MAX = 40,
 };
 
-/* ---- filters: design, "Refused always" ---- */
+/* ---- filters; what is refused always comes before the configured ones ---- */
 
 static bool is_own(const struct config *c, const struct babel_prefix *p)
 {
