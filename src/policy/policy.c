@@ -1,16 +1,20 @@
-/* Matching by a forwarding table: longest destination, then longest source is how fib/ looks up
- * already; of rules with the same prefixes only the first in the file goes in. */
+/* Matching: of rules with the same prefixes only the first in the file goes in; the others are
+ * found by a hash of their prefixes where people's few prefix lengths allow it, else by a
+ * forwarding table, which looks up by longest destination, then longest source, too. */
 #include "policy/policy.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include "base/mem.h"
 #include "fib/fib.h"
+#include "policy/tuple_priv.h"
 
 struct policy {
 	struct policy_rule *rule;
 	size_t n;
-	struct fib *fib; /* values: indexes of rule[] */
+	/* Values are indexes of rule[]. A family without its table is looked up in fib. */
+	struct tuple_table *v4, *v6;
+	struct fib *fib;
 };
 
 static struct prefix any(uint8_t family)
@@ -67,7 +71,23 @@ static size_t unique(struct fib_entry *e, size_t n)
 	return kept;
 }
 
-static int build_fib(const struct policy_rule *rule, size_t n, struct fib **ret)
+/* Sorted entries have IPv4 first. */
+static int build_tables(const struct fib_entry *e, size_t n, struct policy *p)
+{
+	size_t v4 = 0;
+	int r;
+
+	while (v4 < n && e[v4].destination.addr.family == IP4)
+		v4++;
+	r = fib_build(e, n, &p->fib);
+	if (r == 0)
+		r = tuple_build(e, v4, &p->v4);
+	if (r == 0)
+		r = tuple_build(e + v4, n - v4, &p->v6);
+	return r;
+}
+
+static int build(const struct policy_rule *rule, size_t n, struct policy *p)
 {
 	struct fib_entry *e = w_calloc(n ? 2 * n : 1, sizeof(*e));
 	size_t have = 0;
@@ -81,7 +101,7 @@ static int build_fib(const struct policy_rule *rule, size_t n, struct fib **ret)
 			have += (size_t)r;
 	}
 	if (r >= 0)
-		r = fib_build(e, have > 1 ? unique(e, have) : have, ret);
+		r = build_tables(e, have > 1 ? unique(e, have) : have, p);
 	w_free(e);
 	return r;
 }
@@ -98,7 +118,7 @@ int policy_build(const struct policy_rule *rule, size_t n, struct policy **ret)
 		return -ENOMEM;
 	p->n = n;
 	p->rule = n ? w_memdup(rule, n * sizeof(*rule)) : w_alloc(1);
-	r = p->rule ? build_fib(rule, n, &p->fib) : -ENOMEM;
+	r = p->rule ? build(rule, n, p) : -ENOMEM;
 	if (r < 0) {
 		policy_free(p);
 		return r;
@@ -111,6 +131,8 @@ void policy_free(struct policy *p)
 {
 	if (!p)
 		return;
+	tuple_free(p->v4);
+	tuple_free(p->v6);
 	fib_free(p->fib);
 	w_free(p->rule);
 	w_free(p);
@@ -129,7 +151,13 @@ const struct policy_rule *policy_rule_at(const struct policy *p, size_t i)
 const struct policy_rule *policy_find(const struct policy *p, const struct ipaddr *destination,
 	const struct ipaddr *source)
 {
+	const struct tuple_table *t = destination->family == IP4 ? p->v4 : p->v6;
 	uint32_t i;
 
-	return fib_lookup(p->fib, destination, source, &i) ? &p->rule[i] : NULL;
+	if (destination->family == IP_NONE || destination->family != source->family)
+		return NULL;
+	if (t ? tuple_find(t, destination, source, &i)
+	      : fib_lookup(p->fib, destination, source, &i))
+		return &p->rule[i];
+	return NULL;
 }
