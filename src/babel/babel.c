@@ -124,6 +124,12 @@ static bool prefix_valid(const struct babel_prefix *p)
 	return !s->len || (s->addr.family == d->addr.family && s->len <= ipaddr_bits(&s->addr));
 }
 
+void babel_seqno_at_least(struct babel *b, uint16_t seqno)
+{
+	if (babel_seqno_less(b->seqno, seqno))
+		b->seqno = seqno;
+}
+
 int babel_originate(struct babel *b, const struct babel_prefix *prefix, uint16_t metric, wtime now)
 {
 	struct babel_prefix p;

@@ -102,6 +102,10 @@ void babel_withdraw(struct babel *b, const struct babel_prefix *p, wtime now);
 /* The filters answer differently now: drops what may not be any more, retracts what may not go out
  * within a second, asks neighbours for what may come in again. */
 void babel_refilter(struct babel *b, wtime now);
+/* Raises this node's sequence number to at least seqno (modulo 2^16, RFC 8966 3.2.1): whoever
+ * restarts under the same router-id must come back with a newer one. An older one changes nothing.
+ */
+void babel_seqno_at_least(struct babel *b, uint16_t seqno);
 void babel_transit(struct babel *b, bool transit, wtime now);
 
 /* One received UDP payload. source: the sender's address (must be link-local, else dropped);

@@ -120,6 +120,7 @@ static int start_node(struct engine *e)
 		.config = e->config.config,
 		.registry = e->config.registry,
 		.version = e->config.version,
+		.epoch_s = os_wall_clock_s(),
 		.spis = e->plane.spis};
 
 	e->config.config = NULL;

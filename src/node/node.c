@@ -52,6 +52,8 @@ int node_new(const struct node_config *c, wtime now, struct node **ret, struct b
 		n->config = c->config;
 		n->registry = c->registry;
 		n->started = now;
+		n->epoch_s = c->epoch_s;
+		n->seqno_at = wtime_add(now, NODE_SEQNO_US);
 		n->tick_at = now;
 		err = start(n, c, now, error);
 	}
@@ -223,6 +225,10 @@ void node_tick(struct node *n, wtime now)
 	if (!wtime_due(n->tick_at, now) || n->stopping)
 		return;
 	n->tick_at = wtime_add(now, NODE_TICK_US);
+	if (wtime_due(n->seqno_at, now)) {
+		n->seqno_at = wtime_add(now, NODE_SEQNO_US);
+		babel_seqno_at_least(n->babel, node_speaker_seqno(n, now));
+	}
 	list_for_each (it, &n->links)
 		node_link_tick(n, container_of(it, struct node_link, list), now);
 	node_ike_events(n, now);

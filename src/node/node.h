@@ -73,6 +73,9 @@ struct node_config {
 	const struct config *config;         /* gets owned */
 	const struct registry *registry;     /* gets owned */
 	const char *version;                 /* borrowed */
+	/* Seconds of the wall clock at the start; 0: not known. Only for this: Babel's sequence
+	 * number grows with it, so that a node that restarts comes back with a newer one. */
+	uint64_t epoch_s;
 	struct node_spis *spis; /* borrowed for the node's life: told its IKE SPIs; NULL: nobody */
 };
 

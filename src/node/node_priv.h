@@ -19,6 +19,8 @@ enum {
 	NODE_ADDRESSES = 8, /* addresses of one name that are tried in turn */
 };
 
+enum { NODE_SEQNO_S = 8 }; /* Babel's sequence number: one more in so many seconds */
+#define NODE_SEQNO_US         (3600 * W_SEC) /* and it catches up that often */
 #define NODE_TICK_US          (100 * W_MS)
 #define NODE_RESOLVE_US       (10 * W_SEC) /* a name is looked up again after */
 #define NODE_RESOLVE_AGAIN_US (2 * W_SEC)  /* and after, when nothing was found */
@@ -135,7 +137,8 @@ struct node {
 	uint8_t router_id[8];
 	struct arena *kernel_arena;
 	struct kernel_state kernel;
-	wtime tick_at, started;
+	wtime tick_at, started, seqno_at;
+	uint64_t epoch_s;
 	uint64_t out_of_memory; /* events lost for want of memory, told in status */
 };
 
@@ -212,6 +215,9 @@ struct node_link *node_static_link(struct node *n, const struct conf_static_rout
 
 /* ---- speaker.c ---- */
 int node_speaker_start(struct node *n, wtime now);
+/* The sequence number that belongs to a time: newer than what an earlier life of this node used, as
+ * long as clocks go forward and both lives lie within three days. */
+uint16_t node_speaker_seqno(const struct node *n, wtime now);
 /* What configuration and registry say now: prefixes, filters, interfaces. */
 int node_speaker_apply(struct node *n, wtime now);
 /* A link came up, went down or changed. */

@@ -103,15 +103,17 @@ struct walk {
 static void via_object(struct walk *w, const struct route *r)
 {
 	struct babel_neighbour_info i = {0};
+	bool known;
 
 	if (!r->via) {
 		json_null(w->j, "via");
 		return;
 	}
+	known = neighbour_of(w->n, r->via->slot, &i) && i.has_rtt;
 	json_object(w->j, "via");
 	json_string(w->j, "link", r->via->text);
 	node_peer_object(w->j, r->via, false);
-	rtt_or_null(w->j, neighbour_of(w->n, r->via->slot, &i) && i.has_rtt, i.rtt_us);
+	rtt_or_null(w->j, known, i.rtt_us);
 	json_object_end(w->j);
 }
 

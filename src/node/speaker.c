@@ -140,22 +140,25 @@ static int router_ids_build(struct node *n)
 	return 0;
 }
 
+uint16_t node_speaker_seqno(const struct node *n, wtime now)
+{
+	uint64_t s = n->epoch_s + (uint64_t)(wtime_diff(now, n->started) / W_SEC);
+
+	return (uint16_t)(s / NODE_SEQNO_S);
+}
+
 int node_speaker_start(struct node *n, wtime now)
 {
 	struct babel_config bc = {
 		.rng = n->rng,
+		.first_seqno = node_speaker_seqno(n, now),
 		.transit = n->config->node.transit,
 		.import = import,
 		.export = export,
 		.filter_ctx = n,
 	};
-	uint16_t seqno;
-	int err = rng_fill(&n->rng, &seqno, sizeof(seqno));
 
-	if (err < 0)
-		return err;
 	memcpy(bc.router_id, n->router_id, sizeof(bc.router_id));
-	bc.first_seqno = seqno;
 	return babel_new(&bc, now, &n->babel);
 }
 

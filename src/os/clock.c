@@ -20,6 +20,13 @@ wtime os_now(void)
 	return (wtime){(int64_t)t.tv_sec * W_SEC + t.tv_nsec / 1000};
 }
 
+uint64_t os_wall_clock_s(void)
+{
+	struct timespec t;
+
+	return clock_gettime(CLOCK_REALTIME, &t) == 0 ? (uint64_t)t.tv_sec : 0;
+}
+
 static int os_rng_fill(void *ctx, void *p, size_t n)
 {
 	uint8_t *at = p;

@@ -2,11 +2,15 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "base/rng.h"
 #include "base/time.h"
 
 /* Now, by CLOCK_BOOTTIME: it runs through suspend and is never set. */
 wtime os_now(void);
+/* Seconds since 1970 by the wall clock, which may jump: for what must differ between two lives of
+ * the process, never for intervals. */
+uint64_t os_wall_clock_s(void);
 /* Randomness of the kernel (getrandom). */
 struct rng os_rng(void);
 

@@ -93,6 +93,7 @@ void sim_start(struct sim *s, unsigned int i)
 		.rng = rng_seeded_init(&n->rng, s->options.seed * 7919 + i * 131 + n->incarnation),
 		.key = n->key,
 		.version = "sim",
+		.epoch_s = (uint64_t)(s->now.us / W_SEC),
 	};
 
 	sim_must(!n->node, "started twice");
