@@ -117,7 +117,8 @@ struct node {
 	char *version;
 	struct ike *ike;
 	struct babel *babel;
-	uint8_t *router_ids; /* 8 bytes for each node of the registry */
+	uint8_t filter_print[32]; /* of what the speaker's filters answer by */
+	uint8_t *router_ids;      /* 8 bytes for each node of the registry */
 	struct hash rib;
 	struct list routes;
 	uint64_t route_changes;

@@ -193,6 +193,53 @@ static void withdraw_old(struct node *n, wtime now)
 		}
 }
 
+/* Everything that the filters' answers follow from, as one number. */
+static int fingerprint(const struct node *n, uint8_t ret[static 32])
+{
+	const struct config *c = n->config;
+	struct buf b = {0};
+	struct view v;
+	int err = -ENOMEM;
+
+	for (int k = 0; k < 2; k++) {
+		const struct conf_filter *f = k ? c->routing.export : c->routing.import;
+		size_t count = k ? c->routing.export_count : c->routing.import_count;
+
+		for (size_t i = 0; i < count; i++) {
+			buf_add(&b, &f[i].prefix, sizeof(f[i].prefix));
+			buf_printf(&b, "%d/%u/%u/%d/%s;", k, (unsigned int)f[i].ge,
+				(unsigned int)f[i].le, (int)f[i].accept,
+				f[i].organization ? f[i].organization : "");
+		}
+	}
+	for (size_t i = 0; i < n->registry->node_count; i++) {
+		const struct registry_node *r = &n->registry->node[i];
+
+		buf_printf(&b, "%s/%s;", r->organization, r->name);
+		buf_add(&b, n->router_ids + i * 8, 8);
+		buf_add(&b, r->allow, r->allow_count * sizeof(*r->allow));
+		buf_add(&b, &r->srv6, sizeof(r->srv6));
+	}
+	v = buf_view(&b);
+	if (!b.failed)
+		err = hash_sha256(&v, 1, ret);
+	buf_free(&b);
+	return err;
+}
+
+/* Asks neighbours anew only when the answers may differ: a reload without a change is silent. */
+static int refilter(struct node *n, wtime now)
+{
+	uint8_t print[32];
+	int err = fingerprint(n, print);
+
+	if (err < 0 || memcmp(print, n->filter_print, sizeof(print)) == 0)
+		return err;
+	memcpy(n->filter_print, print, sizeof(print));
+	babel_refilter(n->babel, now);
+	return 0;
+}
+
 int node_speaker_apply(struct node *n, wtime now)
 {
 	int err = router_ids_build(n);
@@ -202,7 +249,8 @@ int node_speaker_apply(struct node *n, wtime now)
 	babel_transit(n->babel, n->config->node.transit, now);
 	withdraw_old(n, now);
 	err = originate_all(n, now);
-	babel_refilter(n->babel, now);
+	if (!err)
+		err = refilter(n, now);
 	list_for_each (it, &n->links)
 		node_speaker_link(n, container_of(it, struct node_link, list), now);
 	return err;

@@ -44,12 +44,13 @@ static void an_unchanged_file_changes_nothing(void **state)
 {
 	struct sim *s = mesh(31, 3);
 	char *before = spis(s, 0), *after;
-	uint64_t ike = sim_ike_sent(s, 0);
+	uint64_t ike = sim_ike_sent(s, 0), all = sim_udp_sent(s, 0);
 
 	(void)state;
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(sim_reload(s, 0, ""), 0);
 	assert_int_equal(sim_ike_sent(s, 0), ike);
+	assert_int_equal(sim_udp_sent(s, 0), all);
 	after = spis(s, 0);
 	assert_string_equal(before, after);
 	free(before);

@@ -72,6 +72,7 @@ static void send_datagram(struct sim *s, unsigned int from, const struct udp_tx 
 	while (to < s->count && !(ipaddr_equal(&t->remote.ip, (struct ipaddr[]){sim_underlay(to)})))
 		to++;
 	s->node[from].ike_sent += ike;
+	s->node[from].udp_sent++;
 	if (to == s->count || t->remote.port != PORT)
 		return;
 	note(s, data, len);

@@ -85,5 +85,6 @@ bool sim_all_routed(struct sim *s);
 uint64_t sim_drops(struct sim *s, unsigned int i, const char *reason);
 /* IKE datagrams that node i has sent so far, and all UDP datagrams. */
 uint64_t sim_ike_sent(const struct sim *s, unsigned int i);
+uint64_t sim_udp_sent(const struct sim *s, unsigned int i);
 /* A fingerprint of everything that happened: equal for equal seeds. */
 uint64_t sim_fingerprint(const struct sim *s);

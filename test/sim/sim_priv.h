@@ -33,7 +33,7 @@ struct sim_node {
 	char *public_pem;
 	struct rng_seeded rng;
 	unsigned int incarnation;
-	uint64_t sent, delivered, duplicates, ike_sent, orphan_snapshots;
+	uint64_t sent, delivered, duplicates, ike_sent, udp_sent, orphan_snapshots;
 	uint8_t *seen; /* a bit for each number of each sender */
 	size_t seen_size;
 };

@@ -285,3 +285,8 @@ uint64_t sim_ike_sent(const struct sim *s, unsigned int i)
 {
 	return s->node[i].ike_sent;
 }
+
+uint64_t sim_udp_sent(const struct sim *s, unsigned int i)
+{
+	return s->node[i].udp_sent;
+}
