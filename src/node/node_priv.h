@@ -69,7 +69,9 @@ struct node_link {
 	wtime probe_next;
 	uint16_t probe_seq;
 	unsigned int probes_out; /* sent since something was heard */
-	bool answers_echo;       /* the peer has answered one, ever */
+	unsigned int greetings;  /* echoes sent to learn whether it answers any, since it is up */
+	wtime greeted_at;        /* the last of them */
+	bool answers_echo;       /* the peer has answered one since it is up */
 	bool asked_ike, dead;
 	struct ipaddr heard_link_local; /* what the peer answers from */
 	bool speaking;                  /* it is an interface of the speaker */

@@ -1,16 +1,19 @@
 /* Liveness of a link: ICMPv6 echo, link-local to link-local,
  * inside ESP. Sent for 500 ms and nothing heard: an echo every 200 ms; five lost, and the link is
  * down for Babel, with IKE's own check beside it. A peer that never answered an echo is judged by
- * hellos and IKE alone. */
+ * hellos and IKE alone; so that this is known of a link that was never quiet, one that comes up is
+ * asked at once. */
 #include "node/node_priv.h"
 
 #include "wire/icmp.h"
 #include "wire/ip.h"
 
-enum { PROBES_LOST = 5, PROBE_ID = 0x7766, PACKET = 128 };
+enum { PROBES_LOST = 5, GREETINGS = 3, PROBE_ID = 0x7766, PACKET = 128 };
 
 #define QUIET_US (500 * W_MS)
 #define PROBE_US (200 * W_MS)
+#define GREET_US (1 * W_SEC)
+#define SLACK_US (50 * W_MS) /* until what was sealed is sent */
 
 static struct ipaddr all_nodes(void)
 {
@@ -84,11 +87,27 @@ static void judge(struct node *n, struct node_link *l, wtime now)
 	n->snapshot_dirty = true;
 }
 
+/* Does the peer answer an echo at all? */
+static void greet(struct node *n, struct node_link *l, wtime now)
+{
+	unsigned int out = l->probes_out;
+
+	if (!l->outbound || l->answers_echo || l->greetings >= GREETINGS ||
+		!wtime_due(l->probe_next, now))
+		return;
+	l->greetings++;
+	l->greeted_at = now;
+	send_probe(n, l, now);
+	l->probe_next = wtime_add(now, GREET_US);
+	l->probes_out = out; /* it says nothing about being alive */
+}
+
 void node_probe_tick(struct node *n, struct node_link *l, wtime now)
 {
 	int64_t rx = __atomic_load_n(&l->state->last_rx_us, __ATOMIC_RELAXED);
 	int64_t tx = __atomic_load_n(&l->state->last_tx_us, __ATOMIC_RELAXED);
 
+	greet(n, l, now);
 	if (rx > l->heard_us) {
 		l->heard_us = rx;
 		l->asked_ike = false;
@@ -97,7 +116,7 @@ void node_probe_tick(struct node *n, struct node_link *l, wtime now)
 		l->quiet_since = 0;
 		return;
 	}
-	if (!l->outbound || tx <= rx)
+	if (!l->outbound || tx <= rx || tx <= wtime_add(l->greeted_at, SLACK_US).us)
 		return;
 	/* the first packet that nothing answered counts, not the last one heard */
 	if (!l->quiet_since)
