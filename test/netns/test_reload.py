@@ -41,7 +41,8 @@ class Capture:
 
 def test_reload_without_a_change_is_silent(lab):
     """ike.md 78: a hundred times, and IKE says nothing, nothing is negotiated again."""
-    mesh = Mesh(lab, 3, config={"ike": {"dpd": "1h"}}).start()
+    quiet = {"ike": {"dpd": "1h"}, "babel": {"hello": "10m"}}
+    mesh = Mesh(lab, 3, config=quiet).start()
     mesh.wait_one_pair()
     mesh.wait_reach()
     node = mesh.nodes[0]
