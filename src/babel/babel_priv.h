@@ -184,6 +184,14 @@ struct babel_request {
 
 enum babel_state { BABEL_GONE, BABEL_ROUTED, BABEL_UNREACHABLE };
 
+enum { BABEL_FLIGHTS = 2 };
+
+struct babel_flight {
+	uint32_t neighbour; /* serial */
+	uint8_t times;
+	wtime at;
+};
+
 struct babel_dest {
 	struct hash_node hash; /* by prefix */
 	size_t id;
@@ -204,10 +212,10 @@ struct babel_dest {
 	uint8_t offered_id[8];
 	uint16_t offered_metric;
 	wtime announced_until; /* some neighbour may believe it until then */
-	/* how often traffic came back to where it had just left (see select.c) */
-	uint32_t last_neighbour, left_neighbour;
-	wtime switched;
-	uint8_t returns;
+	/* next hops that were left because they had become slow; see select.c */
+	uint32_t user;         /* serial of the neighbour in use, or last in use */
+	uint16_t taken_metric; /* when it was chosen */
+	struct babel_flight fled[BABEL_FLIGHTS];
 };
 
 struct babel {

@@ -9,15 +9,14 @@
 #include <string.h>
 
 enum {
-	RETURNS_FREE = 2,
-	RETURN_US = 30 * 1000000,
-	RETURNS_MAX = 7,
-	RETURN_SHIFT_MAX = 5,
-	RECHECK_PARTS = 4,      /* of a hello interval */
-	SIGNIFICANT = 16,       /* 4 ms of the default map */
-	SIGNIFICANT_PARTS = 16, /* and this part of the metric */
+	FLIGHTS_FREE = 1,
+	FLIGHTS_MAX = 7,
+	RETURN_US = 60 * 1000000, /* after the second flight; doubled with each */
+	RECHECK_PARTS = 4,        /* of a hello interval */
+	SIGNIFICANT = 16,         /* 4 ms of the default map */
+	SIGNIFICANT_PARTS = 16,   /* and this part of the metric */
 };
-static const int64_t RETURNS_FORGOTTEN_US = INT64_C(1800) * 1000000;
+static const int64_t FLIGHTS_FORGOTTEN_US = INT64_C(1800) * 1000000;
 
 static bool feasible(const struct babel_route *r)
 {
@@ -29,15 +28,23 @@ static bool wins(uint32_t a, uint32_t b, uint32_t scale)
 	return a + BABEL_MARGIN * scale < b;
 }
 
-static wtime return_allowed(const struct babel_dest *d, const struct babel_route *r)
+static struct babel_flight *flight_from(struct babel_dest *d, uint32_t neighbour)
 {
-	unsigned int extra;
+	for (int i = 0; i < BABEL_FLIGHTS; i++) {
+		if (d->fled[i].neighbour == neighbour)
+			return &d->fled[i];
+	}
+	return NULL;
+}
 
-	if (r->neighbour->serial != d->left_neighbour || d->returns < RETURNS_FREE)
-		return d->switched;
-	extra = d->returns - RETURNS_FREE;
-	return wtime_add(d->switched,
-		(int64_t)RETURN_US << (extra < RETURN_SHIFT_MAX ? extra : RETURN_SHIFT_MAX));
+static bool may_return(const struct babel_route *r, wtime now)
+{
+	const struct babel_flight *f = flight_from(r->dest, r->neighbour->serial);
+
+	if (!f || f->times <= FLIGHTS_FREE)
+		return true;
+	return wtime_due(wtime_add(f->at, (int64_t)RETURN_US << (f->times - FLIGHTS_FREE - 1)),
+		now);
 }
 
 struct scan {
@@ -64,8 +71,7 @@ static void scan_route(struct scan *s, struct babel_route *r, wtime now)
 		s->best = r;
 	if (!s->current || r == s->current || !wins(m, babel_route_metric(s->current), 1))
 		return;
-	if (wins(r->smooth, s->current->smooth, BABEL_SMOOTH_SCALE) &&
-		wtime_due(return_allowed(r->dest, r), now)) {
+	if (wins(r->smooth, s->current->smooth, BABEL_SMOOTH_SCALE) && may_return(r, now)) {
 		if (!s->winner || m < babel_route_metric(s->winner))
 			s->winner = r;
 	} else {
@@ -112,22 +118,34 @@ static void offer(struct babel *b, struct babel_dest *d, wtime now)
 	memcpy(d->offered_id, id, sizeof(d->offered_id));
 }
 
+/* The route in use, alive and worse than when it was taken, is left for another. */
+static void count_flight(struct babel_dest *d, wtime now)
+{
+	struct babel_flight *f = flight_from(d, d->selected->neighbour->serial);
+
+	if (!f) {
+		f = &d->fled[wtime_before(d->fled[1].at, d->fled[0].at)];
+		*f = (struct babel_flight){.neighbour = d->selected->neighbour->serial};
+	} else if (wtime_diff(now, f->at) > FLIGHTS_FORGOTTEN_US) {
+		f->times = 0;
+	}
+	f->times += f->times < FLIGHTS_MAX;
+	f->at = now;
+}
+
 static void count_switch(struct babel *b, struct babel_dest *d, const struct babel_route *r,
 	wtime now)
 {
-	uint32_t serial = r->neighbour->serial;
+	uint16_t was = d->selected ? babel_route_metric(d->selected) : BABEL_INFINITY;
 
-	if (serial == d->last_neighbour)
+	if (was != BABEL_INFINITY && wins(d->taken_metric, was, 1))
+		count_flight(d, now);
+	d->taken_metric = babel_route_metric(r);
+	if (r->neighbour->serial == d->user)
 		return;
-	if (wtime_diff(now, d->switched) > RETURNS_FORGOTTEN_US)
-		d->returns = 0;
-	else if (serial == d->left_neighbour && d->returns < RETURNS_MAX)
-		d->returns++;
-	if (d->last_neighbour)
+	if (d->user)
 		b->stats.route_changes++;
-	d->left_neighbour = d->last_neighbour;
-	d->last_neighbour = serial;
-	d->switched = now;
+	d->user = r->neighbour->serial;
 }
 
 /* Makes r (or nothing) the route in use. */

@@ -194,6 +194,33 @@ static void noise_moves_nothing(void **state)
 	}
 }
 
+/* The direct path is slow while it is used: its queue is full of our own traffic. */
+static void own_load(struct bed *t, size_t node)
+{
+	struct babel_prefix p = bed_prefix(2);
+
+	if (node == 0)
+		t->link[0].delay_us = bed_next(t, 0, &p) == 2 ? 100 * W_MS : 5 * W_MS;
+}
+
+static void a_full_queue_does_not_swing_for_ever(void **state)
+{
+	struct babel_stats early, late;
+	struct bed t;
+
+	(void)state;
+	triangle(&t, 10, 30, 30);
+	t.after = own_load;
+	bed_run(&t, 1800 * W_SEC);
+	babel_stats(t.node[0].b, &early);
+	bed_run(&t, 1800 * W_SEC);
+	babel_stats(t.node[0].b, &late);
+	assert_in_range(early.route_changes, 2, 16);
+	/* ever more seldom, not with a period */
+	assert_in_range(late.route_changes - early.route_changes, 0, 4);
+	bed_end(&t);
+}
+
 static bool by_relay_one_way(struct bed *t)
 {
 	struct babel_prefix p = bed_prefix(2);
@@ -619,6 +646,7 @@ int main(void)
 		cmocka_unit_test(the_faster_path_is_taken),
 		cmocka_unit_test(a_slow_link_is_left_and_taken_again),
 		cmocka_unit_test(noise_moves_nothing),
+		cmocka_unit_test(a_full_queue_does_not_swing_for_ever),
 		cmocka_unit_test(a_lost_link_moves_traffic_at_once),
 		cmocka_unit_test(bursts_of_loss_lose_no_tunnel),
 		cmocka_unit_test(measured_loss_is_in_the_cost),

@@ -71,8 +71,9 @@ void babel_announce_on(struct babel *b, struct babel_iface *ifc, struct babel_de
 	babel_bit_set(ifc, BABEL_BIT_PENDING, d->id);
 	if (urgent) {
 		babel_bit_set(ifc, BABEL_BIT_URGENT, d->id);
-		sooner(&ifc->urgent_at,
-			wtime_add(now, URGENT_BEGIN_US + babel_random(b, URGENT_SPREAD_US)));
+		if (ifc->urgent_at.us == WTIME_NEVER.us)
+			ifc->urgent_at = wtime_add(now,
+				URGENT_BEGIN_US + babel_random(b, URGENT_SPREAD_US));
 	} else if (ifc->trigger_at.us == WTIME_NEVER.us) {
 		ifc->trigger_at = wtime_add(now,
 			TRIGGER_BEGIN_US + babel_random(b, TRIGGER_SPREAD_US));
