@@ -152,9 +152,6 @@ static void check_effect(struct load *s)
 {
 	const struct config *c = s->l->config;
 
-	if (c->underlay.exclude_interface_count)
-		complain(s->warnings, c->file, NULL,
-			"underlay.exclude_interfaces has no effect in this version");
 	if (c->underlay.vrf)
 		complain(s->warnings, c->file, NULL,
 			"underlay.vrf has no effect in this version; use an endpoint's interface");

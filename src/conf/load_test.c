@@ -47,8 +47,6 @@ static const struct stand stands[] = {
 		REGISTRY(PUBLIC, "sin1"), 0, NULL, "weft.yaml:4:44: ", "the node \"tyo1\""},
 	{CONFIG "underlay: {vrf: blue}\n", PRIVATE, REGISTRY(PUBLIC, "sin1"), 0, NULL,
 		"weft.yaml: ", "underlay.vrf has no effect"},
-	{CONFIG "underlay: {exclude_interfaces: [docker0]}\n", PRIVATE, REGISTRY(PUBLIC, "sin1"), 0,
-		NULL, "weft.yaml: ", "exclude_interfaces has no effect"},
 };
 
 static const struct stand *now; /* read by the function that stands in for a file system */

@@ -37,6 +37,10 @@ int engine_reload(struct engine *e, struct engine_reload *r)
 		if (r->errors.n == 0)
 			buf_printf(&r->errors, "reload: %s\n", strerror(-err));
 	} else if (!r->dry_run) {
+		if (engine_excluded_set(e, node_applied(e->node)) < 0)
+			buf_add_str(&r->warnings,
+				"out of memory: underlay.exclude_interfaces is as before\n");
+		e->underlay_at = os_now();
 		buf_free(&e->warn_reload);
 		buf_free(&e->warn_files);
 		buf_add(&e->warn_files, r->warnings.p, r->warnings.n);

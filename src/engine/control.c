@@ -79,6 +79,9 @@ static void up_one(struct engine *e, const uint8_t *p)
 	case ENGINE_UP_SOCKETS_GONE:
 		engine_sockets_gone(e, m.sockets);
 		break;
+	case ENGINE_UP_TOO_LONG:
+		e->underlay_changed = true;
+		break;
 	case ENGINE_UP_LOG:
 		os_log_line(&e->config.log, m.level, m.text);
 		break;
@@ -161,6 +164,9 @@ static void action_one(struct engine *e, const struct node_action *a)
 	case NODE_ACTION_RESOLVE:
 		action_resolve(e, a);
 		break;
+	case NODE_ACTION_PATH:
+		engine_path(e, a);
+		break;
 	case NODE_ACTION_SCRIPTS:
 		engine_updown_scripts(e, a);
 		break;
@@ -173,9 +179,16 @@ static void action_one(struct engine *e, const struct node_action *a)
 	}
 }
 
-void engine_turn(struct engine *e)
+static void actions(struct engine *e)
 {
 	struct node_action a;
+
+	while (e->failed == 0 && node_action_next(e->node, &a))
+		action_one(e, &a);
+}
+
+void engine_turn(struct engine *e)
+{
 	wtime now, deadline;
 	bool drained;
 
@@ -188,17 +201,21 @@ void engine_turn(struct engine *e)
 		node_addresses_changed(e->node, now);
 		engine_kernel(e);
 		engine_sockets_update(e);
+		e->underlay_changed = true;
 	}
+	engine_underlay(e, now);
 	engine_restore(e, now);
+	actions(e); /* a new link's way is known before its first datagram is made */
 	if (drained && wtime_due(node_deadline(e->node), now))
 		node_tick(e->node, now);
-	while (e->failed == 0 && node_action_next(e->node, &a))
-		action_one(e, &a);
+	actions(e);
 	if (!drained || !list_empty(&e->pending))
 		os_wake_up(e->plane.wake); /* once more, before it sleeps */
 	deadline = wtime_min(node_deadline(e->node), e->restore_at);
 	if (e->addresses_changed)
 		deadline = wtime_min(deadline, e->addresses_at);
+	if (e->underlay_changed)
+		deadline = wtime_min(deadline, e->underlay_at);
 	if (e->timer && deadline.us != e->timer_at.us) {
 		e->timer_at = deadline;
 		os_timer_set(e->timer, deadline);

@@ -168,6 +168,7 @@ static void start_watches(struct engine *e, const char *registry)
 		os_log_printf(&e->config.log, OS_WARNING,
 			"changes of local addresses cannot be watched: %s", strerror(-r));
 	engine_restore_start(e);
+	engine_underlay_watch(e);
 	engine_watch(e, registry);
 }
 
@@ -200,6 +201,8 @@ static int engine_start(struct engine *e)
 		r = start_control(e, c);
 	if (r == 0)
 		r = start_tun(e, c);
+	if (r == 0)
+		r = engine_underlay_start(e, c);
 	if (r == 0)
 		r = start_node(e);
 	if (r == 0)
@@ -316,6 +319,7 @@ void engine_free(struct engine *e)
 	os_address_watch_free(e->addresses);
 	os_kernel_watch_free(e->kernel_watch);
 	os_watch_free(e->runner_watch);
+	engine_underlay_stop(e);
 	os_netlink_close(e->netlink);
 	node_free(e->node);
 	config_free((struct config *)(uintptr_t)e->config.config);

@@ -34,7 +34,8 @@ enum engine_merge { ENGINE_MERGE_TCP = 1, ENGINE_MERGE_UDP = 2 };
  * came back. */
 struct engine_sockets {
 	size_t count;
-	struct os_udp *udp[]; /* by index; NULL: none. Owned by the control thread */
+	struct os_interfaces excluded; /* by which nothing may come; owned */
+	struct os_udp *udp[];          /* by index; NULL: none. Owned by the control thread */
 };
 
 enum engine_down_type { ENGINE_DOWN_PLANE, ENGINE_DOWN_SOCKETS };
@@ -49,7 +50,8 @@ enum engine_up_type {
 	ENGINE_UP_PLANE,        /* its data follows this struct */
 	ENGINE_UP_SOCKETS_GONE, /* sockets */
 	ENGINE_UP_LOG,          /* level, text */
-	ENGINE_UP_FAILED,       /* text: the plane thread cannot go on */
+	ENGINE_UP_TOO_LONG, /* the kernel refused datagrams that are longer than their way takes */
+	ENGINE_UP_FAILED,   /* text: the plane thread cannot go on */
 };
 
 struct engine_up {
@@ -72,6 +74,7 @@ struct engine_plane {
 	int epoll;
 	bool pushed; /* something went up in this round */
 	bool tun_gone;
+	wtime too_long_at;      /* not before it is TOO_LONG told again */
 	size_t first_socket;    /* who is read first, by turns */
 	uint64_t ready;         /* what is not known to be empty: see plane_thread.c */
 	unsigned int tun_reads; /* of the next round, at most */
@@ -107,6 +110,14 @@ struct engine {
 	struct os_address_watch *addresses;
 	struct os_kernel_watch *kernel_watch;
 	struct os_watch *runner_watch;
+	struct os_netlink *underlay; /* for questions */
+	struct os_route_watch *route_watch;
+	char **excluded_name; /* interfaces that are no underlay */
+	size_t excluded_names;
+	struct os_interfaces excluded; /* what they are now */
+	bool excluded_dirty;           /* the plane thread knows others */
+	bool underlay_changed;         /* routes or interfaces: look, from underlay_at on */
+	wtime underlay_at;
 	struct os_file_watch *watch;
 	char *tun_netns, *underlay_netns, *underlay_vrf;
 	bool tun_gso, udp_gso, udp_gro;
@@ -175,6 +186,17 @@ void engine_kernel(struct engine *e);
 void engine_restore_start(struct engine *e);
 /* Restores it when that is due. */
 void engine_restore(struct engine *e, wtime now);
+/* ---- underlay.c ---- */
+int engine_underlay_start(struct engine *e, const struct config *c);
+/* Watches routes and interfaces; a failure is a warning. */
+void engine_underlay_watch(struct engine *e);
+void engine_underlay_stop(struct engine *e);
+/* Takes the names of excluded interfaces from a configuration. 0 or -ENOMEM. */
+int engine_excluded_set(struct engine *e, const struct config *c);
+/* Looks at the underlay again, when something changed and not too often. */
+void engine_underlay(struct engine *e, wtime now);
+/* Answers a PATH action. */
+void engine_path(struct engine *e, const struct node_action *a);
 /* The helper that runs scripts: its words go to the log, wishes of the node go to it. */
 int engine_updown_start(struct engine *e);
 void engine_updown_scripts(struct engine *e, const struct node_action *a);

@@ -16,6 +16,16 @@ static void send_log(struct engine_plane *t, enum os_level level, const char *te
 	(void)engine_plane_report(t, &t->facts, &up);
 }
 
+/* A route's MTU became smaller, or a link's way another one: the control thread looks. */
+static void send_too_long(struct engine_plane *t)
+{
+	struct engine_up up = {.type = ENGINE_UP_TOO_LONG};
+	wtime now = os_now();
+
+	if (wtime_due(t->too_long_at, now) && engine_plane_report(t, &t->facts, &up))
+		t->too_long_at = wtime_add(now, ENGINE_ADDRESSES_US);
+}
+
 static void send_udp_run(struct engine_plane *t, const struct udp_tx *tx, size_t n)
 {
 	struct os_udp *u = t->sockets && tx->socket < t->sockets->count
@@ -35,6 +45,8 @@ static void send_udp_run(struct engine_plane *t, const struct udp_tx *tx, size_t
 		plane_count_drop(t->plane, DROP_TX_ERROR, r.failed);
 	if (r.full)
 		plane_count_drop(t->plane, DROP_TX_BACKPRESSURE, r.full);
+	if (r.error == -EMSGSIZE || (r.gso_refused && r.error == -EINVAL))
+		send_too_long(t);
 	if (gso && !os_udp_facts(u).gso)
 		send_log(t, OS_WARNING,
 			"UDP segmentation offload: the device refuses it; "

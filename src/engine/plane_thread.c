@@ -252,6 +252,28 @@ static void round_tun(struct engine_plane *t, wtime now)
 	t->handled += n;
 }
 
+/* Leaves out what came by an interface that may not be used; an address of such an interface is
+ * never answered from. How many are left. */
+static int drop_excluded(struct engine_plane *t, struct udp_rx *rx, int n)
+{
+	const struct os_interfaces *x = &t->sockets->excluded;
+	int kept = 0;
+
+	for (int i = 0; i < n; i++) {
+		uint32_t size = rx[i].seg_size ? rx[i].seg_size : rx[i].len;
+
+		if (os_interfaces_have(x, rx[i].ifindex)) {
+			plane_count_drop(t->plane, DROP_EXCLUDED_INTERFACE,
+				size ? (rx[i].len + size - 1) / size : 1);
+			continue;
+		}
+		if (os_interfaces_have_address(x, &rx[i].local.ip))
+			rx[i].local.ip = (struct ipaddr){0};
+		rx[kept++] = rx[i];
+	}
+	return kept;
+}
+
 /* The sockets share the buffers of a round; the first to be read changes by turns. */
 static void round_udp(struct engine_plane *t, wtime now)
 {
@@ -272,8 +294,10 @@ static void round_udp(struct engine_plane *t, wtime now)
 			t->ready &= ~ready_bit(which);
 		if (n <= 0)
 			continue;
-		plane_input_udp(t->plane, rx, (size_t)n, now);
 		used += (size_t)n;
+		n = drop_excluded(t, rx, n);
+		if (n > 0)
+			plane_input_udp(t->plane, rx, (size_t)n, now);
 	}
 	t->first_socket++;
 	t->handled += (unsigned int)used;

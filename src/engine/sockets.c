@@ -53,6 +53,12 @@ static int socket_open(struct engine *e, size_t i, const struct node_socket *wan
 	return 0;
 }
 
+static void list_free(struct engine_sockets *list)
+{
+	os_interfaces_free(&list->excluded);
+	w_free(list);
+}
+
 /* Tells the plane thread what is open: all but those marked to go. */
 static int sockets_publish(struct engine *e, const bool *go)
 {
@@ -64,14 +70,20 @@ static int sockets_publish(struct engine *e, const bool *go)
 	if (!list)
 		return -ENOMEM;
 	list->count = e->socket_count;
+	r = os_interfaces_copy(&e->excluded, &list->excluded);
+	if (r < 0) {
+		w_free(list);
+		return r;
+	}
 	for (size_t i = 0; i < e->socket_count; i++)
 		list->udp[i] = go && go[i] ? NULL : e->socket[i].udp;
 	m.sockets = list;
 	r = engine_down(e, &m);
 	if (r < 0)
-		w_free(list);
+		list_free(list);
 	else
 		e->published = list;
+	e->excluded_dirty &= r < 0;
 	return r;
 }
 
@@ -144,7 +156,7 @@ void engine_sockets_update(struct engine *e)
 	if (sockets_to_go(e, want, n, go) > 0) {
 		r = sockets_publish(e, go);
 		e->sockets_wait = r == 0;
-	} else if (sockets_open(e, want, n) > 0) {
+	} else if (sockets_open(e, want, n) > 0 || e->excluded_dirty) {
 		r = sockets_publish(e, NULL);
 	}
 	if (r < 0)
@@ -172,7 +184,7 @@ void engine_sockets_gone(struct engine *e, const struct engine_sockets *gone)
 	}
 	if (gone == e->published)
 		e->published = NULL;
-	w_free((void *)(uintptr_t)gone);
+	list_free((struct engine_sockets *)(uintptr_t)gone);
 	if (!e->sockets_wait)
 		return;
 	e->sockets_wait = false;

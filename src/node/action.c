@@ -97,7 +97,7 @@ static bool ike_next(struct node *n, struct node_action *ret)
 
 		if (local.ip.family == IP_NONE)
 			local.ip.family = d.remote.ip.family;
-		if (!socket_for(n, &local, &socket))
+		if (!socket_for(n, &local, &socket) || node_path_excluded(n, &d.remote.ip))
 			continue;
 		buf_free(&n->datagram);
 		buf_add(&n->datagram, "\0\0\0\0", 4);

@@ -342,6 +342,11 @@ static void dry_report(struct node *n, const struct node_reload *r, struct buf *
 	}
 }
 
+const struct config *node_applied(const struct node *n)
+{
+	return n->config;
+}
+
 static void release(const struct node_reload *r)
 {
 	config_free((struct config *)(uintptr_t)r->config);

@@ -55,6 +55,8 @@ static int run_on(struct node *n, struct node_link *l, enum ctl_command c, wtime
 	case CTL_UP:
 		l->admin_down = false;
 		l->resolve_at = now;
+		if (l->excluded)
+			return 0; /* it comes up when its way is another one */
 		err = ike_conn_up(n->ike, l->conn, now);
 		return err == -EDESTADDRREQ
 			? 0

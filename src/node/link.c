@@ -162,6 +162,7 @@ static int link_start(struct node *n, struct node_link *l, wtime now)
 	}
 	list_add_tail(&n->links, &l->list);
 	conn_config(n, l, &local, &remote, &cc);
+	node_path_ask(n, l, now); /* known before the first datagram leaves */
 	return ike_conn_add(n->ike, &cc, now);
 }
 
@@ -208,6 +209,7 @@ void node_link_remove(struct node *n, struct node_link *l, wtime now)
 		babel_iface_remove(n->babel, l->slot + 1, now);
 	node_speaker_run(n, now); /* its routes, before the slot is another link's */
 	n->slot[l->slot] = NULL;
+	n->excluded -= l->excluded;
 	n->snapshot_dirty = true;
 	(void)node_to_plane(n, &m); /* without memory the slot stays taken, which is safe */
 	list_del(&l->list);
@@ -238,6 +240,7 @@ void node_link_update(struct node *n, struct node_link *l, const struct node_lin
 		start_address(l);
 		l->resolved_count = 0;
 		l->resolve_at = now;
+		node_path_ask(n, l, now);
 		if (l->remote.ip.family != IP_NONE)
 			(void)ike_conn_set_remote(n->ike, l->conn, &l->remote, now);
 		n->snapshot_dirty = true;
@@ -281,8 +284,10 @@ void node_link_moved(struct node *n, struct node_link *l, const struct endpoint 
 	}
 	l->remote = *remote;
 	l->local.ip = local->ip;
-	if (moved)
+	if (moved) {
 		(void)ike_conn_set_remote(n->ike, l->conn, remote, now);
+		node_path_ask(n, l, now);
+	}
 	n->snapshot_dirty = true;
 }
 
@@ -308,6 +313,8 @@ void node_link_tick(struct node *n, struct node_link *l, wtime now)
 	if (l->is_name && !l->resolving && !l->outbound && !l->admin_down &&
 		wtime_due(l->resolve_at, now))
 		ask_name(n, l, now);
+	if (wtime_due(l->path_at, now))
+		node_path_ask(n, l, now);
 	node_probe_tick(n, l, now);
 }
 
@@ -337,6 +344,7 @@ void node_resolved(struct node *n, uint32_t id, const struct ipaddr *address, si
 	l->resolved_at = (l->resolved_at + 1) % l->resolved_count;
 	l->remote.ip = l->resolved[l->resolved_at];
 	l->remote.port = l->remote_port;
+	node_path_ask(n, l, now);
 	(void)ike_conn_set_remote(n->ike, l->conn, &l->remote, now);
 	n->snapshot_dirty = true;
 }

@@ -25,6 +25,7 @@ enum node_action_type {
 	NODE_ACTION_SOCKETS, /* the list of wanted UDP sockets changed: node_sockets() */
 	NODE_ACTION_KERNEL,  /* the desired kernel state changed: node_kernel() */
 	NODE_ACTION_RESOLVE, /* look a name up and call node_resolved(): resolve */
+	NODE_ACTION_PATH,    /* look up the way to a remote and call node_path(): path */
 	NODE_ACTION_SCRIPTS, /* these scripts may be run from now on, no others: scripts */
 	NODE_ACTION_UPDOWN,  /* a link came up or went down: run its script: updown */
 	NODE_ACTION_LOG,     /* one line for the log: log */
@@ -43,6 +44,11 @@ struct node_action {
 		enum ip_family family;
 		const char *name;
 	} resolve;
+	struct {
+		uint32_t id;
+		uint16_t socket;
+		struct ipaddr remote;
+	} path;
 	struct view scripts; /* paths, each ended by a zero */
 	struct {
 		const char *link;   /* its name; scripts of one link run one after the other */
@@ -95,6 +101,8 @@ struct node_reload {
 	bool force, dry_run;
 };
 int node_reload(struct node *n, const struct node_reload *r, wtime now, struct buf *report);
+/* The configuration that is applied; borrowed until the next reload. */
+const struct config *node_applied(const struct node *n);
 /* Says goodbye: DELETE on every link. Take the actions, then node_free(). */
 void node_stop(struct node *n, wtime now);
 
@@ -105,6 +113,16 @@ void node_resolved(struct node *n, uint32_t id, const struct ipaddr *address, si
 	wtime now);
 /* A local address of the host went away, or came: cached sources are forgotten. */
 void node_addresses_changed(struct node *n, wtime now);
+
+/* The answer to a PATH action. */
+struct node_path {
+	bool excluded;         /* it leads through an interface that may not be used */
+	const char *interface; /* its name; borrowed for the call */
+	uint32_t mtu;          /* 0: not known */
+};
+void node_path(struct node *n, uint32_t id, const struct node_path *p, wtime now);
+/* Routes or interfaces of the underlay changed: all ways are looked up again. */
+void node_paths_changed(struct node *n, wtime now);
 
 bool node_action_next(struct node *n, struct node_action *ret);
 wtime node_deadline(const struct node *n);

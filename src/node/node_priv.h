@@ -12,15 +12,14 @@
 #include "node/node.h"
 
 enum {
-	NODE_ID_MAX = 1024,         /* a DER identity, bytes */
-	NODE_LINK_TEXT = 256,       /* a link's name for people, cut when longer */
-	NODE_DATAGRAM4 = 1500 - 28, /* UDP payload of a 1500-byte path */
-	NODE_DATAGRAM6 = 1500 - 48,
-	NODE_ADDRESSES = 8, /* addresses of one name that are tried in turn */
+	NODE_ID_MAX = 1024,   /* a DER identity, bytes */
+	NODE_LINK_TEXT = 256, /* a link's name for people, cut when longer */
+	NODE_ADDRESSES = 8,   /* addresses of one name that are tried in turn */
 };
 
 enum { NODE_SEQNO_S = 8 }; /* Babel's sequence number: one more in so many seconds */
 #define NODE_SEQNO_US         (3600 * W_SEC) /* and it catches up that often */
+#define NODE_PATH_US          (10 * W_SEC) /* the way to a remote is looked up again after */
 #define NODE_TICK_US          (100 * W_MS)
 #define NODE_RESOLVE_US       (10 * W_SEC) /* a name is looked up again after */
 #define NODE_RESOLVE_AGAIN_US (2 * W_SEC)  /* and after, when nothing was found */
@@ -56,6 +55,9 @@ struct node_link {
 	uint32_t outbound; /* child; 0: none */
 	char *updown;      /* script; NULL: none */
 	bool script_up;    /* it was told that the link is up */
+	uint32_t path_mtu; /* of the way to the remote; 0: not known */
+	wtime path_at;     /* when to look it up again */
+	bool excluded;     /* the way leads through an interface that may not be used */
 	bool admin_down;
 	bool keep;    /* during a reload: it is still wanted */
 	bool is_name; /* address is a name */
@@ -136,6 +138,7 @@ struct node {
 	uint32_t last_conn;
 	uint64_t generation;
 	bool snapshot_dirty, kernel_dirty, stopping;
+	size_t excluded;  /* links */
 	bool has_scripts; /* the outside knows of some */
 	uint8_t router_id[8];
 	struct arena *kernel_arena;
@@ -197,6 +200,14 @@ void node_ike_events(struct node *n, wtime now);
 void node_sa_gone(struct node *n, struct tunnel_sa *sa);
 /* Frees what the plane can no longer bring back. */
 void node_children_free(struct node *n);
+
+/* ---- path.c ---- */
+/* Asks the outside for the way to the link's remote. */
+void node_path_ask(struct node *n, struct node_link *l, wtime now);
+/* True when a link's way to this address leads through an excluded interface. */
+bool node_path_excluded(const struct node *n, const struct ipaddr *remote);
+/* The largest UDP payload that the link's way takes, bytes. */
+uint16_t node_link_datagram(const struct node_link *l);
 
 /* ---- updown.c ---- */
 /* Tells the outside which scripts may be run: those of two configurations, or of one (old: NULL).

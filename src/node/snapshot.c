@@ -29,11 +29,6 @@ struct node_link *node_static_link(struct node *n, const struct conf_static_rout
 	return NULL;
 }
 
-static uint16_t datagram_max(const struct node_link *l)
-{
-	return l->family == IP4 ? NODE_DATAGRAM4 : NODE_DATAGRAM6;
-}
-
 uint16_t node_link_mtu(const struct node *n, const struct node_link *l)
 {
 	uint32_t mtu = n->config->tun.mtu;
@@ -44,7 +39,7 @@ uint16_t node_link_mtu(const struct node *n, const struct node_link *l)
 
 		if (c->child != l->outbound || !c->out)
 			continue;
-		inner = esp_ops()->inner_max(c->out, datagram_max(l));
+		inner = esp_ops()->inner_max(c->out, node_link_datagram(l));
 		if (inner < mtu)
 			mtu = inner;
 	}
@@ -67,7 +62,7 @@ static bool build_links(struct builder *b)
 		p->slot = l->slot;
 		p->usable = node_link_usable(l) && !l->dead;
 		p->socket = l->socket;
-		p->datagram_max = datagram_max(l);
+		p->datagram_max = node_link_datagram(l);
 		p->mtu = node_link_mtu(n, l);
 		p->local = l->local;
 		if (ipaddr_is_unspecified(&p->local.ip))

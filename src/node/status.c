@@ -100,7 +100,7 @@ void node_peer_object(struct json *j, const struct node_link *l, bool serial)
 
 static const char *state_name(const struct node_link *l, const struct ike_conn_status *s)
 {
-	if (l->admin_down)
+	if (l->admin_down || l->excluded)
 		return "down";
 	if (l->outbound && s->state == IKE_STATE_UP)
 		return "up";
@@ -114,6 +114,8 @@ static const char *reason_of(const struct node_link *l, const struct ike_conn_st
 		return l->reason[0] ? l->reason : NULL;
 	if (l->admin_down)
 		return "taken down by command";
+	if (l->excluded)
+		return l->reason;
 	if (s->reason[0])
 		return s->reason;
 	if (l->reason[0])

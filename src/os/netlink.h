@@ -30,6 +30,45 @@ int os_kernel_watch_new(struct os_loop *l, const struct os_netlink *n, void (*fn
 	void *ctx, struct os_kernel_watch **ret);
 void os_kernel_watch_free(struct os_kernel_watch *w);
 
+/* Where a datagram would go. n may be one of the underlay's namespace to which nothing was ever
+ * applied. 0; -ENETUNREACH and the like: nowhere; or another negative errno. */
+struct os_path_ask {
+	struct ipaddr remote;
+	uint32_t mark;    /* of the socket; 0: none */
+	uint32_t ifindex; /* that the socket is bound to; 0: any */
+};
+struct os_path {
+	uint32_t ifindex, mtu;
+	char interface[KERNEL_NAME];
+};
+int os_netlink_path(struct os_netlink *n, const struct os_path_ask *ask, struct os_path *ret);
+
+/* Calls fn soon after routes or interfaces of the namespace changed, and then not more than once a
+ * second. */
+struct os_route_watch;
+int os_route_watch_new(struct os_loop *l, const char *netns, void (*fn)(void *ctx), void *ctx,
+	struct os_route_watch **ret);
+void os_route_watch_free(struct os_route_watch *w);
+
+/* The numbers and addresses that interfaces of these names have now; those that are not there are
+ * left out. */
+struct os_interfaces {
+	uint32_t *ifindex;
+	size_t ifindexes;
+	struct ipaddr *address;
+	size_t addresses;
+};
+/* 0 or a negative errno. */
+int os_interfaces_read(const char *netns, const char *const *name, size_t n,
+	struct os_interfaces *ret);
+/* A copy. 0 or -ENOMEM. */
+int os_interfaces_copy(const struct os_interfaces *i, struct os_interfaces *ret);
+/* Frees what is in it. */
+void os_interfaces_free(struct os_interfaces *i);
+bool os_interfaces_equal(const struct os_interfaces *a, const struct os_interfaces *b);
+bool os_interfaces_have(const struct os_interfaces *i, uint32_t ifindex);
+bool os_interfaces_have_address(const struct os_interfaces *i, const struct ipaddr *a);
+
 /* Calls fn soon after local addresses of the namespace came or went (or when events were lost). */
 struct os_address_watch;
 int os_address_watch_new(struct os_loop *l, const char *netns, void (*fn)(void *ctx), void *ctx,

@@ -5,8 +5,9 @@
 
 #define WIRE_DROPS(X)                                                                              \
 	/* from the underlay */                                                                    \
-	X(RUNT, "runt")           /* shorter than any ESP or IKE header */                         \
-	X(TRUNCATED, "truncated") /* the kernel cut the datagram */                                \
+	X(RUNT, "runt")                             /* shorter than any ESP or IKE header */       \
+	X(TRUNCATED, "truncated")                   /* the kernel cut the datagram */              \
+	X(EXCLUDED_INTERFACE, "excluded-interface") /* came by one that may not be used */         \
 	X(UNKNOWN_SPI, "unknown-spi")                                                              \
 	X(REPLAY_OLD, "replay-old") /* left of the window */                                       \
 	X(REPLAY_DUPLICATE, "replay-duplicate")                                                    \

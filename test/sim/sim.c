@@ -177,6 +177,7 @@ static void act(struct sim *s, unsigned int i, const struct node_action *a)
 	case NODE_ACTION_SOCKETS:
 	case NODE_ACTION_KERNEL:
 	case NODE_ACTION_RESOLVE:
+	case NODE_ACTION_PATH:
 	case NODE_ACTION_SCRIPTS:
 	case NODE_ACTION_UPDOWN:
 		break;
