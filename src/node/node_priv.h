@@ -19,7 +19,7 @@ enum {
 
 enum { NODE_SEQNO_S = 8 }; /* Babel's sequence number: one more in so many seconds */
 #define NODE_SEQNO_US         (3600 * W_SEC) /* and it catches up that often */
-#define NODE_PATH_US          (10 * W_SEC) /* the way to a remote is looked up again after */
+#define NODE_PATH_US          (10 * W_SEC)   /* the way to a remote is looked up again after */
 #define NODE_TICK_US          (100 * W_MS)
 #define NODE_RESOLVE_US       (10 * W_SEC) /* a name is looked up again after */
 #define NODE_RESOLVE_AGAIN_US (2 * W_SEC)  /* and after, when nothing was found */
