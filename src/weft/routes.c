@@ -12,10 +12,19 @@ static const char *via_text(const struct value *route)
 	return text_string(via, "link");
 }
 
+/* A learned route without a metric was taken back by its neighbour, or that is not heard. */
+static bool usable(const struct value *route)
+{
+	bool learned = strcmp(text_string(route, "origin"), "babel") == 0;
+
+	return value_bool(value_get(route, "feasible")) &&
+		(!learned || value_type(value_get(route, "metric")) != VALUE_NULL);
+}
+
 static const char *flags(const struct value *route)
 {
 	if (!value_bool(value_get(route, "selected")))
-		return value_bool(value_get(route, "feasible")) ? "spare" : "unusable";
+		return usable(route) ? "spare" : "unusable";
 	return value_bool(value_get(route, "installed")) ? "installed" : "selected";
 }
 

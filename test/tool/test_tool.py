@@ -236,6 +236,12 @@ def test_routes_and_drops(weft):
     assert done.daemon.requests == [{"command": "routes", "argument": "10.0.0.0/8"}]
     assert done.stdout.splitlines()[1].split() == [
         "10.9.0.0/16", "-", "static", "acme/fra1:0-0", "-", "-", "installed", "-"]
+    learned = {**route, "origin": "babel", "metric": 9, "seqno": 1, "age_s": 4.0,
+               "router_id": "02:00:00:00:00:00:00:01", "selected": False, "installed": False}
+    retracted = {**learned, "metric": None}
+    done = weft("routes", replies=[validate("routes", {"schema": 1,
+                                                       "routes": [learned, retracted]})])
+    assert [line.split()[6] for line in done.stdout.splitlines()] == ["STATE", "spare", "unusable"]
     drops = {"schema": 1, "drops": {"no-route": 5, "martian": 0, "too-big": 4000000000}}
     done = weft("drops", replies=[validate("drops", drops)])
     assert [line.split() for line in done.stdout.splitlines()] == [
