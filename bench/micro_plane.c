@@ -22,6 +22,9 @@ struct node {
 	struct plane_next_hop hop[2];
 	struct esp_table *table;
 	struct tunnel_sa *out, *in;
+	struct plane_srv6 srv6;
+	struct plane_steer steer;
+	struct srv6_steer push;
 };
 
 static bool ignore_up(void *ctx, const struct plane_up *up)
@@ -67,7 +70,8 @@ static struct fib_entry route(const char *text, uint32_t value)
 static void node_init(struct node *n, const struct crypto_backend *crypto, uint32_t spi_out,
 	uint32_t spi_in, bool near)
 {
-	struct fib_entry e[] = {route("10.1.0.0/16", near), route("10.2.0.0/16", !near)};
+	struct fib_entry e[] = {route("10.1.0.0/16", near), route("10.2.0.0/16", !near),
+		route("fd00:2::/32", !near)};
 	struct plane_config c = {.ops = esp_ops(),
 		.up = ignore_up,
 		.merge_tcp = true,
@@ -78,7 +82,7 @@ static void node_init(struct node *n, const struct crypto_backend *crypto, uint3
 	struct fib *fib;
 	void *memory;
 
-	if (esp_table_new(16, &n->table) < 0 || fib_build(e, 2, &fib) < 0)
+	if (esp_table_new(16, &n->table) < 0 || fib_build(e, 3, &fib) < 0)
 		abort();
 	c.table = n->table;
 	memory = aligned_alloc(64, (plane_memory(&c) + 63) & ~(size_t)63);
@@ -175,8 +179,45 @@ static void round_trip(struct node *a, struct node *b, struct tun_rx *frame, str
 	plane_round_done(b->plane);
 }
 
+static void publish(struct node *n)
+{
+	struct plane_down m = {.type = PLANE_DOWN_SNAPSHOT, .snapshot = &n->snapshot};
+
+	n->snapshot.srv6 = &n->srv6;
+	plane_down(n->plane, &m, (wtime){1});
+}
+
+/* A policy of a for all that goes to b: through two Ends of b, out at its End.DT46. */
+static void steer(struct node *a, struct node *b)
+{
+	struct policy_rule rule = {.destination = route("10.2.0.0/16", 0).destination};
+	struct srv6_localsid sid[3] = {{.behaviour = SRV6_END}, {.behaviour = SRV6_END},
+		{.behaviour = SRV6_END_DT46, .argument = PLANE_TABLE_HOST}};
+	struct fib_entry mesh = route("fd00::/16", 0);
+	struct ipaddr segment[3];
+	struct srv6_steer_config c = {.source = {.family = IP6, .b = {0xfd, 0, 0, 1}},
+		.segment = segment,
+		.count = 3};
+	struct srv6_table *table;
+	struct policy *policy;
+	struct fib *set;
+
+	for (uint8_t i = 0; i < 3; i++) {
+		segment[i] = (struct ipaddr){.family = IP6, .b = {0xfd, 0, 0, 2, [15] = i + 1}};
+		sid[i].sid = (struct prefix){.addr = segment[i], .len = 128};
+	}
+	if (policy_build(&rule, 1, &policy) < 0 || srv6_steer_build(&c, &a->push) < 0 ||
+		srv6_table_build(sid, 3, &table) < 0 || fib_build(&mesh, 1, &set) < 0)
+		abort();
+	a->steer = (struct plane_steer){.type = PLANE_STEER_PUSH, .push = &a->push};
+	a->srv6 = (struct plane_srv6){.policy = policy, .steer = &a->steer, .steer_count = 1};
+	b->srv6 = (struct plane_srv6){.localsid = table, .mesh_source = set};
+	publish(a);
+	publish(b);
+}
+
 static void measure(const struct crypto_backend *crypto, uint32_t segments, uint32_t payload,
-	int runs)
+	int runs, bool steered)
 {
 	struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
 	struct tun_rx frame[FRAMES];
@@ -186,6 +227,8 @@ static void measure(const struct crypto_backend *crypto, uint32_t segments, uint
 		abort();
 	node_init(a, crypto, 1000, 2000, true);
 	node_init(b, crypto, 2000, 1000, false);
+	if (steered)
+		steer(a, b);
 	for (size_t i = 0; i < FRAMES; i++)
 		frame_make(&frame[i], segments, payload);
 	for (int i = 0; i < (runs > 1 ? WARM : 1); i++)
@@ -201,8 +244,9 @@ static void measure(const struct crypto_backend *crypto, uint32_t segments, uint
 		if (run == 0 || t.open < best.open)
 			best.open = t.open;
 	}
-	printf("%4u x %4u: seal %4lld ns, open %4lld ns a packet; %.1f packets a TUN frame\n",
-		segments, payload + HEADER, (long long)(best.seal / (int64_t)t.packets),
+	printf("%4u x %4u%s: seal %4lld ns, open %4lld ns a packet; %.1f packets a TUN frame\n",
+		segments, payload + HEADER, steered ? " by 3 segments" : "",
+		(long long)(best.seal / (int64_t)t.packets),
 		(long long)(best.open / (int64_t)t.packets), (double)t.packets / (double)t.frames);
 }
 
@@ -218,9 +262,12 @@ int main(int argc, char **argv)
 		if (crypto_backend_new((enum crypto_backend_id)id, &b) < 0)
 			continue;
 		printf("AES-256-GCM by %s\n", crypto_backend_text(b));
-		measure(b, 45, 1360, runs);
-		measure(b, 1, 1360, runs);
-		measure(b, 1, 24, runs);
+		measure(b, 45, 1360, runs, false);
+		measure(b, 1, 1360, runs, false);
+		measure(b, 1, 24, runs, false);
+		measure(b, 45, 1280, runs, false);
+		measure(b, 45, 1280, runs, true);
+		measure(b, 1, 24, runs, true);
 		crypto_backend_free(b);
 	}
 	return 0;

@@ -156,7 +156,7 @@ enum plane_edge stage_link_parse(struct plane *p, struct pkt *k)
 	if (r != DROP_NONE)
 		return edge_drop(k, r);
 	k->ip.tos = (uint8_t)(k->ip.family == IP4 ? k->data[1] : get_u16(k->data) >> 4);
-	k->pair = pair_look(p, &k->ip, k->again ? PAIR_AGAIN : PAIR_LINK);
+	k->pair = pair_look(p, &k->ip, pkt_use(k));
 	return EDGE_NEXT;
 }
 

@@ -46,9 +46,11 @@ enum pair_flag {
 
 /* Where a pair is looked at: its entry in the cache, and what is asked about it. */
 enum pair_use {
-	PAIR_TUN,   /* from the TUN: policies */
-	PAIR_LINK,  /* from a link: SIDs */
-	PAIR_AGAIN, /* the same packet after it was at a SID */
+	PAIR_TUN,     /* from the TUN: policies */
+	PAIR_LINK,    /* from a link: SIDs */
+	PAIR_AGAIN,   /* the same packet after it was at a SID, */
+	PAIR_AGAIN_2, /* at two, */
+	PAIR_AGAIN_3, /* or at more */
 	PAIR_USES,
 };
 
@@ -81,9 +83,9 @@ struct pkt {
 	struct srv6_stamp stamp;        /* with pair->push */
 	uint8_t outer_tos, next_header; /* from a link: as its datagram had them */
 	bool transit;
-	bool again;  /* it was at a SID of this node */
-	bool hopped; /* and a hop was taken from it there */
-	bool exit;   /* to be delivered by this exit */
+	uint8_t again; /* it was at so many SIDs of this node */
+	bool hopped;   /* and a hop was taken from it there */
+	bool exit;     /* to be delivered by this exit */
 };
 
 enum plane_edge {
@@ -274,6 +276,12 @@ static inline uint8_t *pkt_room(struct plane *p, const struct pkt *k, const stru
 	enum drop_reason *ret_drop)
 {
 	return k->pair->steer ? srv6_room(p, k, ask, ret_drop) : tx_room(p, ask, ret_drop);
+}
+
+/* Which entry of the cache a packet from a link has. */
+static inline enum pair_use pkt_use(const struct pkt *k)
+{
+	return (enum pair_use)(k->again < 3 ? PAIR_LINK + k->again : PAIR_AGAIN_3);
 }
 
 /* punt.c: an IKE message (behind its marker), and an inner packet for the control side. */

@@ -27,7 +27,7 @@ unsigned int srv6_look(const struct plane_srv6 *s, struct pair *x, enum pair_use
 	}
 	if (ipaddr_equal(&x->dst, &s->source))
 		f |= PAIR_DST_STEER_SOURCE;
-	if (use == PAIR_AGAIN && in_set(s->exit_allow, &x->dst, &x->src))
+	if (use >= PAIR_AGAIN && in_set(s->exit_allow, &x->dst, &x->src))
 		f |= PAIR_DST_EXIT;
 	return f;
 }
@@ -155,7 +155,7 @@ static enum plane_edge decapsulate(struct pkt *k, const struct srv6_result *r)
 	const struct srv6_localsid *sid = k->pair->sid;
 
 	k->exit = sid->behaviour != SRV6_END && sid->argument == PLANE_TABLE_HOST;
-	k->again = true;
+	k->again += k->again < UINT8_MAX;
 	k->hopped = false;
 	k->outer_tos = k->ip.tos;
 	k->next_header = r->next_header;
@@ -190,9 +190,9 @@ enum plane_edge stage_localsid(struct plane *p, struct pkt *k)
 	switch (r.verdict) {
 	case SRV6_FORWARD:
 		k->exit = false;
-		k->again = true;
 		k->hopped = true;
-		k->pair = pair_look(p, &k->ip, PAIR_AGAIN);
+		k->again += k->again < UINT8_MAX;
+		k->pair = pair_look(p, &k->ip, pkt_use(k));
 		return EDGE_SID;
 	case SRV6_INNER:
 		return decapsulate(k, &r);
