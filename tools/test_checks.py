@@ -160,6 +160,35 @@ class Layers(Tree):
         self.fails("check_layers", "a null cipher belongs to bench/ alone")
 
 
+class RfcMap(Tree):
+    ROW = "| RFC 9999 1 | all | `src/base/y.c` | `src/base/y_test.c::works` |\n"
+
+    def setUp(self):
+        super().setUp()
+        self.write("doc/rfc-map.md", self.ROW)
+        self.write("src/base/y.c", "/* RFC 9999 1 */\n")
+        self.write("src/base/y_test.c", "static void works(void **state)\n")
+
+    def test_a_good_tree_passes(self):
+        self.passes("check_rfc_map")
+
+    def test_a_file_that_is_gone(self):
+        (self.root / "src/base/y.c").unlink()
+        self.fails("check_rfc_map", "src/base/y.c does not exist")
+
+    def test_a_file_that_does_not_cite(self):
+        self.write("src/base/y.c", "int x;\n")
+        self.fails("check_rfc_map", "does not cite RFC 9999")
+
+    def test_a_test_that_is_gone(self):
+        self.write("src/base/y_test.c", "static void worked(void **state)\n")
+        self.fails("check_rfc_map", "has no works")
+
+    def test_a_row_of_another_form(self):
+        self.write("doc/rfc-map.md", "| RFC 9999 1 | all | src/base/y.c |\n")
+        self.fails("check_rfc_map", "not a row")
+
+
 class Budget(Tree):
     def function(self, lines, parameters="void"):
         return f"int f({parameters})\n{{\n" + "\t;\n" * lines + "}\n"

@@ -213,12 +213,44 @@ static void test_down_full(void **state)
 	ring_done(&e.plane.down);
 }
 
+static bool push_ike(struct engine_plane *t, bool established)
+{
+	static const uint8_t message[DATA];
+	struct plane_up up = {.type = PLANE_UP_IKE,
+		.established = established,
+		.data = view_of(message, sizeof(message))};
+
+	return t->config.up(t->config.up_ctx, &up);
+}
+
+/* Design, threads: what strangers send has a ring of its own, which may be full. */
+static void test_strangers_do_not_hold_up_peers(void **state)
+{
+	struct picky picky = {0};
+	struct engine_plane *t = w_alloc(sizeof(*t));
+	size_t strangers = 0, n;
+
+	(void)state;
+	plane_open(t, &picky);
+	while (push_ike(t, false))
+		strangers++;
+	assert_in_range(strangers, ENGINE_UNKNOWN_RING / (2 * (DATA + sizeof(struct engine_up))),
+		ENGINE_UNKNOWN_RING / DATA);
+	for (size_t i = 0; i < strangers; i++)
+		assert_true(push_ike(t, true));
+	assert_non_null(ring_peek(&t->known, &n));
+	assert_false(push_ike(t, false));
+	plane_close(t);
+	w_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_refused_nonsense),
 		cmocka_unit_test(test_down_full),
+		cmocka_unit_test(test_strangers_do_not_hold_up_peers),
 	};
 
 	if (unshare(CLONE_NEWNET) < 0 || access("/dev/net/tun", R_OK | W_OK) < 0)
