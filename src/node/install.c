@@ -103,6 +103,7 @@ static void child_up(struct node *n, struct node_link *l, const struct ike_event
 	m.sa = c->out;
 	(void)node_to_plane(n, &m);
 	node_link_moved(n, l, &e->local, &e->remote, now);
+	node_probe_heard(n, l, now); /* keys were just agreed on over it */
 }
 
 static void child_outbound(struct node *n, struct node_link *l, const struct ike_event *e,

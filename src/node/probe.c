@@ -8,10 +8,12 @@
 #include "wire/icmp.h"
 #include "wire/ip.h"
 
-enum { PROBES_LOST = 5, GREETINGS = 3, PROBE_ID = 0x7766, PACKET = 128 };
+enum { PROBES_LOST = 5, PROBES_RECENT = 16, GREETINGS = 3, PROBE_ID = 0x7766, PACKET = 128 };
 
 #define QUIET_US (500 * W_MS)
 #define PROBE_US (200 * W_MS)
+#define DEAD_US  (1 * W_SEC)  /* between echoes to a link that is down */
+#define MUTE_US  (10 * W_SEC) /* and to a peer that never answered one */
 #define GREET_US (1 * W_SEC)
 #define SLACK_US (50 * W_MS) /* until what was sealed is sent */
 
@@ -50,7 +52,8 @@ void node_probe_answer(struct node *n, struct node_link *l, struct view packet, 
 
 	if (ip_parse(packet, &v) < 0 || v.family != IP6 || icmp_echo_parse(packet, &v, &e) < 0)
 		return;
-	if (!e.reply || e.id != PROBE_ID || e.seq != l->probe_seq)
+	/* on a long way the answer comes when others are out already */
+	if (!e.reply || e.id != PROBE_ID || (uint16_t)(l->probe_seq - e.seq) >= PROBES_RECENT)
 		return;
 	l->answers_echo = true;
 	l->heard_link_local = v.src;
@@ -125,4 +128,6 @@ void node_probe_tick(struct node *n, struct node_link *l, wtime now)
 		return;
 	judge(n, l, now);
 	send_probe(n, l, now);
+	if (l->probes_out > PROBES_LOST)
+		l->probe_next = wtime_add(now, l->answers_echo ? DEAD_US : MUTE_US);
 }
