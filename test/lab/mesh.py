@@ -15,8 +15,8 @@ PORT = 13000
 class Mesh:
     """n nodes, not started. underlay: "ip4", "ip6" or both separated by a space: an endpoint each.
 
-    config: further or other keys of every node's configuration. link: settings of an emulated
-    link that two nodes are joined by instead of a switch; it is then `wire`. nodes is the list of
+    config: further or other keys of every node's configuration. link: what two nodes are joined by
+    instead of a switch: "veth", a wire, or settings of an emulated link, which is then `wire`. nodes is the list of
     Weftd, spaces that of their namespaces.
     """
 
@@ -28,6 +28,8 @@ class Mesh:
                      for i, ns in enumerate(self.spaces, 1)}
         if link is None:
             lab.lan(addresses, mtu=mtu)
+        elif link == "veth":
+            lab.veth(*self.spaces, *addresses.values(), mtu=mtu)
         else:
             self.wire = lab.emulated_link(*self.spaces, *addresses.values(), **link)
         self.nodes = [Weftd(ns, self.config(i, **(config or {})))
