@@ -3,6 +3,7 @@
 #include "node/node_priv.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include "base/mem.h"
 
@@ -110,19 +111,16 @@ static void give_up_sockets(struct node *n, const struct config *c)
 
 static bool wanted_name(const struct config *c, const struct registry_node *r)
 {
-	struct buf full = {0};
+	char full[NODE_ID_MAX]; /* longer names have no identity, and no link */
 	bool in = c->peers.include_count == 0, out = false;
 
-	buf_printf(&full, "%s/%s", r->organization, r->name);
-	if (full.failed)
-		return false;
+	(void)snprintf(full, sizeof(full), "%s/%s", r->organization, r->name);
 	for (size_t i = 0; i < c->peers.include_count; i++)
 		in |= conf_glob(c->peers.include[i], r->name) ||
-			conf_glob(c->peers.include[i], (const char *)full.p);
+			conf_glob(c->peers.include[i], full);
 	for (size_t i = 0; i < c->peers.exclude_count; i++)
 		out |= conf_glob(c->peers.exclude[i], r->name) ||
-			conf_glob(c->peers.exclude[i], (const char *)full.p);
-	buf_free(&full);
+			conf_glob(c->peers.exclude[i], full);
 	return in && !out;
 }
 

@@ -94,6 +94,7 @@ static void child_up(struct node *n, struct node_link *l, const struct ike_event
 	list_init(&c->list);
 	if (make_sas(n, e, c) < 0) {
 		node_log(n, CONF_LOG_ERROR, "link %s: no ESP SA could be made", l->text);
+		l->child_retry_at = wtime_add(now, NODE_CHILD_RETRY_US);
 		w_free(c);
 		return;
 	}

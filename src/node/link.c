@@ -315,6 +315,10 @@ void node_link_tick(struct node *n, struct node_link *l, wtime now)
 		ask_name(n, l, now);
 	if (wtime_due(l->path_at, now))
 		node_path_ask(n, l, now);
+	if (l->child_retry_at.us && wtime_due(l->child_retry_at, now)) {
+		l->child_retry_at = (wtime){0};
+		(void)ike_conn_rekey_child(n->ike, l->conn, now);
+	}
 	node_probe_tick(n, l, now);
 }
 

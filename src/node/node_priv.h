@@ -20,6 +20,7 @@ enum {
 enum { NODE_SEQNO_S = 8 }; /* Babel's sequence number: one more in so many seconds */
 #define NODE_SEQNO_US         (3600 * W_SEC) /* and it catches up that often */
 #define NODE_PATH_US          (10 * W_SEC)   /* the way to a remote is looked up again after */
+#define NODE_CHILD_RETRY_US   (5 * W_SEC) /* new keys are asked for, when SAs could not be made */
 #define NODE_TICK_US          (100 * W_MS)
 #define NODE_RESOLVE_US       (10 * W_SEC) /* a name is looked up again after */
 #define NODE_RESOLVE_AGAIN_US (2 * W_SEC)  /* and after, when nothing was found */
@@ -77,6 +78,7 @@ struct node_link {
 	bool asked_ike, dead;
 	struct ipaddr heard_link_local; /* what the peer answers from */
 	bool speaking;                  /* it is an interface of the speaker */
+	wtime child_retry_at;           /* 0: nothing to retry */
 	wtime up_since;
 	char reason[IKE_REASON_TEXT];
 };

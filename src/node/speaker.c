@@ -212,6 +212,10 @@ static int fingerprint(const struct node *n, uint8_t ret[static 32])
 				f[i].organization ? f[i].organization : "");
 		}
 	}
+	for (size_t i = 0; i < c->announce_count; i++)
+		buf_add(&b, &c->announce[i], sizeof(c->announce[i]));
+	for (size_t i = 0; i < c->tun.address_count; i++)
+		buf_add(&b, &c->tun.address[i].ip, sizeof(c->tun.address[i].ip));
 	for (size_t i = 0; i < n->registry->node_count; i++) {
 		const struct registry_node *r = &n->registry->node[i];
 
