@@ -53,30 +53,30 @@ enum babel_bits {
 struct babel_iface {
 	struct hash_node hash; /* by number */
 	struct list all;
-	struct babel_iface_config c;
 	struct list neighbours;
+	struct list unicast; /* neighbours with something to be sent to them alone */
+	struct list ready_link;
 	size_t neighbour_count;
-	bool dead;
 	double loss_in, loss_out; /* negative: unknown */
-	uint16_t hello_seqno;
 	wtime hello_last;
 	struct babel_timer hello, update, out;
-	bool ready; /* in b->ready */
-	struct list ready_link;
 	/* when each kind of output is due; NEVER: none */
 	wtime misc_at, urgent_at, trigger_at, dump_at, again_at;
+	wtime dump_begun;
+	size_t dump_next; /* dest to go on with */
+	uint64_t *bits[BABEL_BIT_COUNT];
+	struct buf queue; /* whole TLVs to multicast */
+	size_t refused_count;
+	struct babel_iface_config c;
+	uint32_t pc; /* RFC 8967 3.1, with index */
+	uint16_t hello_seqno;
+	uint16_t interval_cs; /* of updates, as last promised */
+	uint8_t index[BABEL_INDEX];
+	bool dead;
+	bool ready; /* in b->ready */
 	bool hello_due, wildcard_due;
 	uint8_t goodbyes; /* wildcard retractions to send */
-	size_t dump_next; /* dest to go on with */
-	wtime dump_begun;
-	uint16_t interval_cs; /* of updates, as last promised */
-	uint64_t *bits[BABEL_BIT_COUNT];
-	struct list unicast; /* neighbours with something to be sent to them alone */
-	struct buf queue;    /* whole TLVs to multicast */
 	struct babel_prefix refused[BABEL_REFUSED_MAX];
-	size_t refused_count;
-	uint8_t index[BABEL_INDEX]; /* RFC 8967 3.1 */
-	uint32_t pc;
 };
 
 struct babel_history {
