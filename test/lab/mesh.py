@@ -16,8 +16,8 @@ class Mesh:
     """n nodes, not started. underlay: "ip4", "ip6" or both separated by a space: an endpoint each.
 
     config: further or other keys of every node's configuration. link: what two nodes are joined by
-    instead of a switch: "veth", a wire, or settings of an emulated link, which is then `wire`. nodes is the list of
-    Weftd, spaces that of their namespaces.
+    instead of a switch: "veth", a wire, or settings of an emulated link, which is then `wire`.
+    nodes is the list of Weftd, spaces that of their namespaces.
     """
 
     def __init__(self, lab, n, underlay="ip4", config=None, mtu=1500, link=None):
