@@ -130,8 +130,10 @@ bool node_action_next(struct node *n, struct node_action *ret)
 		struct node_action a = {.type = NODE_ACTION_KERNEL};
 
 		n->kernel_dirty = false;
-		node_kernel_build(n);
-		(void)node_queue(n, &a, NULL, 0);
+		if (node_kernel_build(n) && node_queue(n, &a, NULL, 0))
+			n->kernel_late = false;
+		else
+			n->kernel_late = true;
 	}
 	if (queued_next(n, ret))
 		return true;

@@ -104,7 +104,7 @@ static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
 	return true;
 }
 
-void node_kernel_build(struct node *n)
+bool node_kernel_build(struct node *n)
 {
 	struct kernel_state k = {.mtu = n->config->tun.mtu,
 		.protocol = n->config->routing.protocol};
@@ -113,8 +113,7 @@ void node_kernel_build(struct node *n)
 
 	if (arena_new(&a) < 0) {
 		n->out_of_memory++;
-		n->kernel_dirty = true;
-		return;
+		return false;
 	}
 	strncpy(k.tun, n->config->tun.name, sizeof(k.tun) - 1);
 	memcpy(ll + 8, n->router_id, sizeof(n->router_id));
@@ -123,12 +122,12 @@ void node_kernel_build(struct node *n)
 	if (!build_addresses(n, a, &k) || !build_routes(n, a, &k) || !build_rules(n, a, &k)) {
 		arena_free(a);
 		n->out_of_memory++;
-		n->kernel_dirty = true;
-		return;
+		return false;
 	}
 	arena_free(n->kernel_arena);
 	n->kernel_arena = a;
 	n->kernel = k;
+	return true;
 }
 
 const struct kernel_state *node_kernel(const struct node *n)

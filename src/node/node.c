@@ -229,6 +229,7 @@ void node_tick(struct node *n, wtime now)
 		n->seqno_at = wtime_add(now, NODE_SEQNO_US);
 		babel_seqno_at_least(n->babel, node_speaker_seqno(n, now));
 	}
+	n->kernel_dirty |= n->kernel_late;
 	list_for_each (it, &n->links)
 		node_link_tick(n, container_of(it, struct node_link, list), now);
 	node_ike_events(n, now);

@@ -140,7 +140,8 @@ struct node {
 	uint32_t last_conn;
 	uint64_t generation;
 	bool snapshot_dirty, kernel_dirty, stopping;
-	size_t excluded;  /* links */
+	size_t excluded; /* links */
+	bool kernel_late; /* there was no memory for it: again at the next tick */
 	bool has_scripts; /* the outside knows of some */
 	uint8_t router_id[8];
 	struct arena *kernel_arena;
@@ -257,7 +258,8 @@ void node_probe_answer(struct node *n, struct node_link *l, struct view packet, 
 void node_probe_heard(struct node *n, struct node_link *l, wtime now);
 
 /* ---- kernel.c ---- */
-void node_kernel_build(struct node *n);
+/* The desired kernel state anew; false: no memory, the last one stays. */
+bool node_kernel_build(struct node *n);
 
 /* ---- status.c ---- */
 struct json;
