@@ -538,7 +538,23 @@ static void init_select(struct ike *ike, const struct ike_rx *rx)
 							  : IKE_DROP_NO_MEMORY);
 }
 
-/* RFC 7296 2.6: above the threshold a cookie comes first, and nothing is kept before it. */
+/* Half-open SAs from one address, or from one /64 in IPv6. */
+static uint32_t init_count_from(const struct ike *ike, const struct ipaddr *ip)
+{
+	size_t bytes = ip->family == IP6 ? 8 : 4;
+	uint32_t n = 0;
+
+	list_for_each (it, &ike->half_open) {
+		const struct ike_sa *sa = container_of(it, struct ike_sa, node);
+
+		n += sa->remote.ip.family == ip->family &&
+			memcmp(sa->remote.ip.b, ip->b, bytes) == 0;
+	}
+	return n;
+}
+
+/* RFC 7296 2.6: above the threshold a cookie comes first, and nothing is kept before it. Who
+ * can answer a cookie may still take only its part of the room (RFC 8019 4.5). */
 static bool init_admit(struct ike *ike, const struct ike_rx *rx)
 {
 	if (ike->stats.half_open >= ike->config.cookie_threshold &&
@@ -546,7 +562,8 @@ static bool init_admit(struct ike *ike, const struct ike_rx *rx)
 		ike_cookie_demand(ike, rx->m, rx->d, rx->now);
 		return false;
 	}
-	if (ike->stats.half_open >= ike->config.half_open_max) {
+	if (ike->stats.half_open >= ike->config.half_open_max ||
+		init_count_from(ike, &rx->d->remote.ip) >= IKE_HALF_OPEN_SOURCE) {
 		ike_drop_count(ike, IKE_DROP_HALF_OPEN_LIMIT);
 		return false;
 	}

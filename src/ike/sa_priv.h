@@ -29,18 +29,20 @@
 #define IKE_TIME_LOSER_PEER    (3 * W_SEC)   /* the same where the peer is to delete it */
 #define IKE_TIME_PEER_DELETE   (20 * W_SEC)  /* the peer has so long to delete what it replaced */
 #define IKE_TIME_REPLACED      (30 * W_SEC)
+#define IKE_TIME_GRACE         (30 * W_SEC) /* a rekey that is due has so long, at least */
 #define IKE_TIME_STABLE        (10 * W_SEC) /* an SA that lived so long ends the back-off */
 #define IKE_TIME_COOKIE_SECRET (60 * W_SEC)
 
 enum ike_sizes {
-	IKE_TRIES = 5,            /* transmissions of a request */
-	IKE_TRIES_SUSPECT = 3,    /* from then on a new attempt runs beside it */
-	IKE_NEGS_MAX = 4,         /* half-done negotiations of a peer */
-	IKE_EARLY_MAX = 4,        /* SPIs deleted before their CREATE_CHILD_SA answer came */
-	IKE_COOKIE_MAX = 64,      /* RFC 7296 2.6 */
-	IKE_INIT_ANSWERS_MAX = 4, /* cookies and group changes in one attempt */
-	IKE_CONN_SAS_MAX = 16,    /* IKE SAs of a connection */
-	IKE_CHILDREN_MAX = 64,    /* children of a connection */
+	IKE_TRIES = 5,             /* transmissions of a request */
+	IKE_TRIES_SUSPECT = 3,     /* from then on a new attempt runs beside it */
+	IKE_HALF_OPEN_SOURCE = 64, /* half-open SAs from one address */
+	IKE_NEGS_MAX = 4,          /* half-done negotiations of a peer */
+	IKE_EARLY_MAX = 4,         /* SPIs deleted before their CREATE_CHILD_SA answer came */
+	IKE_COOKIE_MAX = 64,       /* RFC 7296 2.6 */
+	IKE_INIT_ANSWERS_MAX = 4,  /* cookies and group changes in one attempt */
+	IKE_CONN_SAS_MAX = 16,     /* IKE SAs of a connection */
+	IKE_CHILDREN_MAX = 64,     /* children of a connection */
 	IKE_LINK_LEN = 8,
 	IKE_TEMPORARY_MAX = 40, /* TEMPORARY_FAILUREs in a row: out of step, RFC 7296 2.25 */
 };
