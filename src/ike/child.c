@@ -123,7 +123,7 @@ static void child_fill(struct ike_child *c, const struct ike_child_new *n, wtime
 	c->sa = n->sa;
 	c->confirmed = true; /* in IKE_AUTH: without our answer the peer has no SA to ask on */
 	c->rekey_at = wtime_add(now, life - ike_jitter(ike, life / JITTER_DIV));
-	c->expire_at = wtime_add(now, life + life / JITTER_DIV);
+	c->expire_at = wtime_add(now, life + ike_grace(life));
 	c->down_at = WTIME_NEVER;
 	c->info = (struct ike_child_info){.child = ike->next_child++,
 		.spi_in = n->spi_in,

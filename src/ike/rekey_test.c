@@ -398,7 +398,7 @@ static void hard_ends(void **state)
 		bed_conn(&bed, i)->sa->rekey_at = WTIME_NEVER;
 		ike_child_newest(bed_conn(&bed, i))->rekey_at = WTIME_NEVER;
 	}
-	bed_run(&bed, 45 * W_SEC);
+	bed_run(&bed, 75 * W_SEC); /* the lifetime, and the least grace */
 	after = bed_status(&bed, 0);
 	assert_true(bed_can_send(&bed, 0) && bed_can_send(&bed, 1));
 	assert_int_not_equal(after.children[0].spi_in, before.children[0].spi_in);

@@ -189,12 +189,19 @@ void ike_sa_free(struct ike_sa *sa)
 	w_free_secret(sa, sizeof(*sa));
 }
 
+int64_t ike_grace(int64_t life_us)
+{
+	int64_t tenth = life_us / JITTER_DIV;
+
+	return tenth > IKE_TIME_GRACE ? tenth : IKE_TIME_GRACE;
+}
+
 void ike_sa_lifetime(struct ike_sa *sa, wtime now)
 {
 	int64_t life = sa->conn->c.ike_lifetime_us;
 
 	sa->rekey_at = wtime_add(now, life - ike_jitter(sa->ike, life / JITTER_DIV));
-	sa->expire_at = wtime_add(now, life + life / JITTER_DIV);
+	sa->expire_at = wtime_add(now, life + ike_grace(life));
 	ike_sa_wake(sa, sa->rekey_at);
 }
 

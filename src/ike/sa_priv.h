@@ -393,6 +393,9 @@ void ike_sa_input(struct ike_sa *sa, const struct ike_msg *m, const struct ike_d
 	wtime now);
 /* Rekey and expiry times from now on. */
 void ike_sa_lifetime(struct ike_sa *sa, wtime now);
+/* How long an SA outlives its lifetime while it is being rekeyed: all transmissions of a request
+ * fit, however short the lifetime is. */
+int64_t ike_grace(int64_t life_us);
 
 /* ---- init.c, natd.c, intermediate.c, auth.c ---- */
 void ike_init_request(struct ike *ike, const struct ike_msg *m, const struct ike_datagram *d,

@@ -140,7 +140,7 @@ struct node {
 	uint32_t last_conn;
 	uint64_t generation;
 	bool snapshot_dirty, kernel_dirty, stopping;
-	size_t excluded; /* links */
+	size_t excluded;  /* links */
 	bool kernel_late; /* there was no memory for it: again at the next tick */
 	bool has_scripts; /* the outside knows of some */
 	uint8_t router_id[8];
