@@ -248,10 +248,13 @@ void babel_iface_alive(struct babel *b, uint32_t iface, bool alive, wtime now)
 		return;
 	ifc->dead = !alive;
 	recost_all(b, ifc, now);
-	if (!alive)
-		return;
+	/* one direction may work still: then the other end learns from the IHU that it is not heard */
 	list_for_each (it, &ifc->neighbours)
 		container_of(it, struct babel_neighbour, by_iface)->ihu_due = true;
+	if (!alive) {
+		babel_iface_soon(b, ifc, 0, now);
+		return;
+	}
 	babel_hello_soon(b, ifc, now);
 	babel_dump_start(b, ifc, true, now);
 }

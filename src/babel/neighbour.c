@@ -367,7 +367,7 @@ void babel_neighbour_recost(struct babel *b, struct babel_neighbour *n, bool ste
 	bool good = history_good(&n->multicast, tunnel) || history_good(&n->unicast, tunnel);
 	uint16_t cost;
 
-	n->rxcost = good ? n->ifc->c.cost : BABEL_INFINITY;
+	n->rxcost = good && !n->ifc->dead ? n->ifc->c.cost : BABEL_INFINITY;
 	if (n->rtt.valid && wtime_diff(now, n->rtt.at) > BABEL_RTT_VOID_US)
 		n->rtt.valid = false;
 	cost = cost_of(n);

@@ -119,7 +119,8 @@ void node_probe_tick(struct node *n, struct node_link *l, wtime now)
 		l->quiet_since = 0;
 		return;
 	}
-	if (!l->outbound || tx <= rx || tx <= wtime_add(l->greeted_at, SLACK_US).us)
+	/* a packet may be heard and answered at one and the same time of the plane */
+	if (!l->outbound || !tx || tx < rx || tx <= wtime_add(l->greeted_at, SLACK_US).us)
 		return;
 	/* the first packet that nothing answered counts, not the last one heard */
 	if (!l->quiet_since)
