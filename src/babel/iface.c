@@ -248,7 +248,8 @@ void babel_iface_alive(struct babel *b, uint32_t iface, bool alive, wtime now)
 		return;
 	ifc->dead = !alive;
 	recost_all(b, ifc, now);
-	/* one direction may work still: then the other end learns from the IHU that it is not heard */
+	/* one direction may work still: then the other end learns from the IHU that it is not heard
+	 */
 	list_for_each (it, &ifc->neighbours)
 		container_of(it, struct babel_neighbour, by_iface)->ihu_due = true;
 	if (!alive) {
