@@ -62,7 +62,7 @@ static void tun_explain(const char *name, int r, struct buf *error)
 }
 
 /* The device's index; sets its queue length. */
-static int tun_set_up(struct os_tun *t, const char *name)
+static int tun_set_up(struct os_tun *t, const char *name, bool superpackets)
 {
 	struct ifreq ifr = {0};
 	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -75,7 +75,7 @@ static int tun_set_up(struct os_tun *t, const char *name)
 		r = -errno;
 	else
 		t->ifindex = (uint32_t)ifr.ifr_ifindex;
-	ifr.ifr_qlen = t->header ? OS_TUN_QUEUE : OS_TUN_QUEUE_PLAIN;
+	ifr.ifr_qlen = superpackets ? OS_TUN_QUEUE : OS_TUN_QUEUE_PLAIN;
 	if (r == 0 && ioctl(s, SIOCSIFTXQLEN, &ifr) < 0)
 		r = -errno;
 	close(s);
@@ -104,7 +104,7 @@ static int tun_job(void *ctx)
 	ifr.ifr_flags = (short)(IFF_TUN | IFF_NO_PI | (job->header ? IFF_VNET_HDR : 0));
 	r = ioctl(t->fd, TUNSETIFF, &ifr) < 0 ? -errno : 0;
 	if (r == 0)
-		r = tun_set_up(t, c->name);
+		r = tun_set_up(t, c->name, job->header && c->gso);
 	if (r < 0) {
 		tun_explain(c->name, r, job->error);
 		goto err_close;
