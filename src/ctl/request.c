@@ -15,6 +15,7 @@ static const struct {
 	[CTL_LINKS] = {"links", false, false, false},
 	[CTL_ROUTES] = {"routes", false, false, true},
 	[CTL_NEIGHBOURS] = {"neighbours", false, false, false},
+	[CTL_TRACE] = {"trace", false, true, true},
 	[CTL_DROPS] = {"drops", false, false, false},
 	[CTL_RELOAD] = {"reload", true, false, false},
 	[CTL_REKEY] = {"rekey", true, true, true},

@@ -22,6 +22,8 @@ static void good_requests(void **state)
 		{"{\"command\":\"routes\"}", {.command = CTL_ROUTES}},
 		{"{\"argument\":\"::/0\",\"command\":\"routes\"}",
 			{CTL_ROUTES, "::/0", false, false}},
+		{"{\"command\":\"trace\",\"argument\":\"10.1.0.1 10.2.0.1\"}",
+			{.command = CTL_TRACE, .argument = "10.1.0.1 10.2.0.1"}},
 		{"{\"command\":\"drops\"}", {.command = CTL_DROPS}},
 		{"{\"command\":\"reload\",\"dry_run\":true}", {CTL_RELOAD, "", true, false}},
 		{"{\"command\":\"reload\",\"force\":true,\"dry_run\":false}",
@@ -73,6 +75,7 @@ static void bad_requests(void **state)
 		{"{\"command\":null}", "unknown command"},
 		{"{\"command\":\"status\",\"x\":1}", "\"x\""},
 		{"{\"command\":\"status\",\"argument\":\"x\"}", "takes no argument"},
+		{"{\"command\":\"trace\"}", "needs an argument"},
 		{"{\"command\":\"rekey\"}", "needs an argument"},
 		{"{\"command\":\"rekey\",\"argument\":\"\"}", "needs an argument"},
 		{"{\"command\":\"rekey\",\"argument\":7}", "must be a text"},
@@ -129,7 +132,7 @@ static void what_is_written_reads_back(void **state)
 		if (c == CTL_RELOAD)
 			q.dry_run = q.force = true;
 		if (c == CTL_UP || c == CTL_DOWN || c == CTL_REKEY || c == CTL_LOG ||
-			c == CTL_ROUTES)
+			c == CTL_ROUTES || c == CTL_TRACE)
 			strcpy(q.argument, "a \"b\"\\\n/\xc3\xbc");
 		if (c == CTL_LOG)
 			strcpy(q.argument, "warning");

@@ -119,6 +119,9 @@ void node_command(struct node *n, struct view request, const struct node_outside
 	case CTL_NEIGHBOURS:
 		node_neighbours_reply(n, &j);
 		break;
+	case CTL_TRACE:
+		node_trace_reply(n, r.argument, now, &j);
+		break;
 	case CTL_DROPS:
 		drops_reply(n, o, &j);
 		break;

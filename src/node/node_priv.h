@@ -269,7 +269,24 @@ void node_links_reply(struct node *n, wtime now, struct json *j);
 void node_peer_object(struct json *j, const struct node_link *l, bool serial);
 
 /* ---- routes.c ---- */
+/* A route as it is told. */
+struct node_told {
+	struct prefix prefix, source;
+	const char *origin; /* "babel", "static" or "local" */
+	const struct node_link *via;
+	const struct babel_route_info *learned; /* NULL: local or static */
+	bool selected, installed;
+};
+/* The route as an object of the reply; key NULL inside an array. */
+void node_route_object(const struct node *n, const char *key, const struct node_told *r, wtime now,
+	struct json *j);
+/* The neighbour of a link with the lowest cost; a tunnel has one. False: none is known. */
+bool node_link_neighbour(const struct node *n, uint32_t slot, struct babel_neighbour_info *ret);
 void node_routes_reply(struct node *n, const char *argument, wtime now, struct json *j);
 void node_neighbours_reply(struct node *n, struct json *j);
 /* The members rtt_ms, loss, cost, rxcost, txcost of a link. */
 void node_link_metric(const struct node *n, const struct node_link *l, struct json *j);
+
+/* ---- trace.c ---- */
+/* argument: "SRC DST". */
+void node_trace_reply(struct node *n, const char *argument, wtime now, struct json *j);

@@ -11,8 +11,7 @@ static double ms(int64_t us)
 	return (double)us / 1000.0;
 }
 
-/* The neighbour of an interface that was heard most; a tunnel has one. */
-static bool neighbour_of(const struct node *n, uint32_t slot, struct babel_neighbour_info *ret)
+bool node_link_neighbour(const struct node *n, uint32_t slot, struct babel_neighbour_info *ret)
 {
 	struct babel_neighbour_info i;
 	size_t it = 0;
@@ -45,7 +44,7 @@ static void rtt_or_null(struct json *j, bool known, int64_t us)
 void node_link_metric(const struct node *n, const struct node_link *l, struct json *j)
 {
 	struct babel_neighbour_info i = {0};
-	bool known = neighbour_of(n, l->slot, &i);
+	bool known = node_link_neighbour(n, l->slot, &i);
 
 	rtt_or_null(j, known && i.has_rtt, i.rtt_us);
 	if (known)
@@ -84,14 +83,6 @@ void node_neighbours_reply(struct node *n, struct json *j)
 
 /* ---- routes ---- */
 
-struct route {
-	struct prefix prefix, source;
-	const char *origin;
-	const struct node_link *via;
-	const struct babel_route_info *learned; /* NULL: local or static */
-	bool selected, installed;
-};
-
 struct walk {
 	struct node *n;
 	struct json *j;
@@ -100,52 +91,49 @@ struct walk {
 	struct prefix filter; /* routes that cover it, or lie in it */
 };
 
-static void via_object(struct walk *w, const struct route *r)
+static void via_object(const struct node *n, const struct node_told *r, struct json *j)
 {
 	struct babel_neighbour_info i = {0};
 	bool known;
 
 	if (!r->via) {
-		json_null(w->j, "via");
+		json_null(j, "via");
 		return;
 	}
-	known = neighbour_of(w->n, r->via->slot, &i) && i.has_rtt;
-	json_object(w->j, "via");
-	json_string(w->j, "link", r->via->text);
-	node_peer_object(w->j, r->via, false);
-	rtt_or_null(w->j, known, i.rtt_us);
-	json_object_end(w->j);
+	known = node_link_neighbour(n, r->via->slot, &i) && i.has_rtt;
+	json_object(j, "via");
+	json_string(j, "link", r->via->text);
+	node_peer_object(j, r->via, false);
+	rtt_or_null(j, known, i.rtt_us);
+	json_object_end(j);
 }
 
-static void learned_members(struct walk *w, const struct babel_route_info *b)
+static void learned_members(const struct babel_route_info *b, struct json *j)
 {
 	const uint8_t *id = b->router_id;
 	char text[24];
 
 	(void)snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x:%02x:%02x", id[0], id[1],
 		id[2], id[3], id[4], id[5], id[6], id[7]);
-	cost_or_null(w->j, "metric", true, b->metric);
-	json_uint(w->j, "seqno", b->seqno);
-	json_string(w->j, "router_id", text);
-	json_bool(w->j, "selected", b->selected);
-	json_bool(w->j, "feasible", b->feasible);
+	cost_or_null(j, "metric", true, b->metric);
+	json_uint(j, "seqno", b->seqno);
+	json_string(j, "router_id", text);
+	json_bool(j, "selected", b->selected);
+	json_bool(j, "feasible", b->feasible);
 }
 
-static void route_object(struct walk *w, const struct route *r)
+void node_route_object(const struct node *n, const char *key, const struct node_told *r, wtime now,
+	struct json *j)
 {
-	struct json *j = w->j;
 	char text[PREFIX_TEXT];
 
-	if (!w->any && !prefix_covers(&r->prefix, &w->filter) &&
-		!prefix_covers(&w->filter, &r->prefix))
-		return;
-	json_object(j, NULL);
+	json_object(j, key);
 	json_string(j, "prefix", prefix_format(&r->prefix, text));
 	json_string(j, "source", r->source.len ? prefix_format(&r->source, text) : NULL);
 	json_string(j, "origin", r->origin);
-	via_object(w, r);
+	via_object(n, r, j);
 	if (r->learned) {
-		learned_members(w, r->learned);
+		learned_members(r->learned, j);
 	} else {
 		json_null(j, "metric");
 		json_null(j, "seqno");
@@ -155,11 +143,17 @@ static void route_object(struct walk *w, const struct route *r)
 	}
 	json_bool(j, "installed", r->installed);
 	if (r->learned)
-		json_real(j, "age_s",
-			(double)wtime_diff(w->now, r->learned->since) / (double)W_SEC);
+		json_real(j, "age_s", (double)wtime_diff(now, r->learned->since) / (double)W_SEC);
 	else
 		json_null(j, "age_s");
 	json_object_end(j);
+}
+
+static void tell(struct walk *w, const struct node_told *r)
+{
+	if (w->any || prefix_covers(&r->prefix, &w->filter) ||
+		prefix_covers(&w->filter, &r->prefix))
+		node_route_object(w->n, NULL, r, w->now, w->j);
 }
 
 static void fixed_routes(struct walk *w)
@@ -167,21 +161,21 @@ static void fixed_routes(struct walk *w)
 	const struct config *c = w->n->config;
 
 	for (size_t i = 0; i < c->tun.address_count; i++)
-		route_object(w,
-			&(struct route){.prefix = prefix_of(&c->tun.address[i].ip, 128),
+		tell(w,
+			&(struct node_told){.prefix = prefix_of(&c->tun.address[i].ip, 128),
 				.origin = "local",
 				.selected = true});
 	for (size_t i = 0; i < c->announce_count; i++)
-		route_object(w,
-			&(struct route){.prefix = c->announce[i].destination,
+		tell(w,
+			&(struct node_told){.prefix = c->announce[i].destination,
 				.source = c->announce[i].source,
 				.origin = "local",
 				.selected = true});
 	for (size_t i = 0; i < c->static_route_count; i++) {
 		const struct node_link *via = node_static_link(w->n, &c->static_route[i]);
 
-		route_object(w,
-			&(struct route){.prefix = c->static_route[i].prefix,
+		tell(w,
+			&(struct node_told){.prefix = c->static_route[i].prefix,
 				.origin = "static",
 				.via = via,
 				.selected = via != NULL,
@@ -195,7 +189,7 @@ static void learned_routes(struct walk *w)
 	size_t it = 0;
 
 	while (babel_routes(w->n->babel, &it, &b)) {
-		struct route r = {
+		struct node_told r = {
 			.prefix = b.prefix.destination,
 			.source = b.prefix.source,
 			.origin = "babel",
@@ -206,7 +200,7 @@ static void learned_routes(struct walk *w)
 			continue;
 		r.via = b.iface - 1 < w->n->slots ? w->n->slot[b.iface - 1] : NULL;
 		r.installed = b.selected && node_rib_find(w->n, &b.prefix) != NULL;
-		route_object(w, &r);
+		tell(w, &r);
 	}
 }
 

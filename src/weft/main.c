@@ -14,6 +14,8 @@ static const struct tool_command commands[] = {
 	{"routes", "[PREFIX]", tool_routes, "routes, or those that cover a prefix or lie in it",
 		.words_max = 1},
 	{"neighbours", "", tool_neighbours, "who speaks Babel with us, with round trip and costs"},
+	{"trace", "SRC DST", tool_trace, "what happens to a packet, and why", .words_min = 2,
+		.words_max = 2},
 	{"drops", "", tool_drops, "packets dropped, by reason"},
 	{"reload", "[--dry-run] [--force]", tool_reload, "read configuration and registry again",
 		.options = TOOL_DRY_RUN | TOOL_FORCE},

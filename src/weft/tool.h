@@ -62,6 +62,7 @@ int tool_status(struct tool *t);
 int tool_links(struct tool *t);
 int tool_routes(struct tool *t);
 int tool_neighbours(struct tool *t);
+int tool_trace(struct tool *t);
 int tool_drops(struct tool *t);
 int tool_reload(struct tool *t);
 int tool_rekey(struct tool *t);

@@ -4,7 +4,9 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
+#include "ctl/value.h"
 #include "sim.h"
 
 #define HELLO (4 * W_SEC)
@@ -107,6 +109,44 @@ static void a_step_of_the_round_trip_moves_traffic_and_back(void **state)
 	sim_run(s, W_SEC);
 	assert_int_equal(sim_delivered(s, 2), sim_sent(s, 0));
 	assert_int_equal(sim_sent(s, 0) - sent, 4000);
+	sim_free(s);
+}
+
+static double figure(const struct value *root, const char *key)
+{
+	return value_number(value_get(root, key), -1);
+}
+
+/* The decision, what else there was, and no figure that nobody measured. */
+static void a_trace_says_which_way_and_why_not_the_other(void **state)
+{
+	struct sim *s = triangle(58, 60, 25, 25);
+	const struct value *root, *other;
+	struct value_doc *d;
+	const char *text;
+
+	(void)state;
+	sim_run(s, 40 * HELLO);
+	text = sim_command(s, 0, "trace", "10.66.0.0 10.66.0.2");
+	assert_int_equal(value_parse(view_of(text, strlen(text)), &d), 0);
+	root = value_root(d);
+	assert_string_equal(value_string(value_get(root, "verdict")), "link");
+	assert_non_null(strstr(value_string(value_get(root, "reason")), "relay n1"));
+	assert_in_range((int64_t)figure(root, "estimated_rtt_ms"), 49, 51);
+	assert_int_equal(value_count(value_get(root, "hops")), 2);
+	assert_int_equal(value_count(value_get(root, "alternatives")), 1);
+	other = value_at(value_get(root, "alternatives"), 0);
+	assert_string_equal(value_string(
+				    value_get(value_get(value_get(other, "via"), "peer"), "name")),
+		"n2");
+	assert_non_null(strstr(value_string(value_get(other, "why_not")), "not lower"));
+	value_free(d);
+	assert_non_null(strstr(sim_command(s, 0, "trace", "10.66.0.0 10.66.0.0"), "\"local\""));
+	text = sim_command(s, 0, "trace", "10.66.0.0 192.0.2.1");
+	assert_non_null(strstr(text, "\"verdict\":\"no-route\""));
+	assert_non_null(strstr(text, "\"estimated_rtt_ms\":null"));
+	assert_non_null(strstr(sim_command(s, 0, "trace", "10.66.0.0"), "\"error\""));
+	assert_non_null(strstr(sim_command(s, 0, "trace", "10.66.0.0 ::1"), "\"error\""));
 	sim_free(s);
 }
 
@@ -229,6 +269,7 @@ int main(void)
 		cmocka_unit_test(three_nodes_learn_each_other),
 		cmocka_unit_test(a_relay_is_taken_only_when_it_is_faster),
 		cmocka_unit_test(a_step_of_the_round_trip_moves_traffic_and_back),
+		cmocka_unit_test(a_trace_says_which_way_and_why_not_the_other),
 		cmocka_unit_test(noise_moves_nothing),
 		cmocka_unit_test(a_dead_relay_is_left_within_two_seconds),
 		cmocka_unit_test(a_silent_black_hole_is_left_within_three_seconds),

@@ -248,6 +248,34 @@ def test_routes_and_drops(weft):
         ["REASON", "PACKETS"], ["too-big", "4000000000"], ["no-route", "5"]]
 
 
+def test_trace(weft):
+    peer = {"organization": "acme", "name": "fra1"}
+    via = {"link": "acme/fra1:0-0", "peer": peer}
+    route = {"prefix": "10.9.0.0/16", "source": None, "origin": "babel",
+             "via": {**via, "rtt_ms": 25.0}, "metric": 216, "seqno": 1,
+             "router_id": "02:00:00:00:00:00:00:01", "selected": True, "feasible": True,
+             "installed": True, "age_s": 4.0}
+    reply = {"schema": 1, "source": "10.1.0.1", "destination": "10.9.0.1", "policy": None,
+             "segments": [], "route": route, "alternatives": [
+                 {"via": {**via, "link": "acme/sin1:0-0"}, "metric": None,
+                  "why_not": "the neighbour has taken it back"}],
+             "estimated_rtt_ms": 50.25, "hops": [
+                 {"node": peer, "address": None, "rtt_ms": None, "source": "local"},
+                 {"node": peer, "address": "fe80::1", "rtt_ms": 25.0, "source": "local"}],
+             "verdict": "link", "reason": "by the relay fra1\x1b[31m"}
+    done = weft("trace", "10.1.0.1", "10.9.0.1", replies=[validate("trace", reply)])
+    assert done.daemon.requests == [{"command": "trace", "argument": "10.1.0.1 10.9.0.1"}]
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["verdict", "link"] and ["estimated", "50.2", "ms"] in lines
+    assert ["1", "acme/fra1", "fe80::1", "25.0", "ms", "local"] in lines
+    assert any(line[:2] == ["acme/sin1:0-0", "-"] for line in lines if line)
+    assert "\x1b" not in done.stdout
+    reply.update(route=None, alternatives=[], estimated_rtt_ms=None, verdict="no-route")
+    done = weft("trace", "10.1.0.1", "10.9.0.1", replies=[validate("trace", reply)])
+    assert "verdict      no-route" in done.stdout and "NOT BY" not in done.stdout
+    failed(weft("trace", "10.1.0.1"), 2, "an argument is missing")
+
+
 def test_changes(weft):
     done = weft("reload", "--dry-run", "--force",
                 replies=[validate("reload", {"schema": 1, "changes": ["link a: added"],

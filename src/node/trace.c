@@ -1,0 +1,333 @@
+/* What happens to a packet that enters the mesh here, and why: the route that decides, those that
+ * were not taken, and of the way on only what this node knows: itself and its link. Nothing is
+ * sent, and no figure is made up. */
+#include "node/node_priv.h"
+
+#include <math.h>
+#include <string.h>
+#include "ctl/json.h"
+#include "ctl/request.h"
+
+enum { MAP_LOSS_FREE = 2 }; /* per cent: below, a metric is made of round trips alone */
+
+struct trace {
+	struct node *n;
+	struct ipaddr src, dst;
+	struct node_told told;           /* the route that decides */
+	struct babel_route_info learned; /* told.learned, when it is not NULL */
+	bool found, unreachable;
+	const char *verdict;
+	struct buf reason;
+};
+
+/* ---- the decision, as the snapshot has it: own, announced, static, then learned ---- */
+
+static void consider(struct trace *t, const struct node_told *r, bool unreachable)
+{
+	const struct node_told *best = &t->told;
+
+	if (!prefix_contains(&r->prefix, &t->dst) ||
+		(r->source.len && !prefix_contains(&r->source, &t->src)))
+		return;
+	if (t->found &&
+		(r->prefix.len < best->prefix.len ||
+			(r->prefix.len == best->prefix.len && r->source.len <= best->source.len)))
+		return;
+	t->found = true;
+	t->told = *r;
+	t->unreachable = unreachable;
+}
+
+static void find_fixed(struct trace *t)
+{
+	const struct config *c = t->n->config;
+
+	for (size_t i = 0; i < c->tun.address_count; i++)
+		consider(t,
+			&(struct node_told){.prefix = prefix_of(&c->tun.address[i].ip, 128),
+				.origin = "local",
+				.selected = true},
+			false);
+	for (size_t i = 0; i < c->announce_count; i++)
+		consider(t,
+			&(struct node_told){.prefix = c->announce[i].destination,
+				.source = c->announce[i].source,
+				.origin = "local",
+				.selected = true},
+			false);
+	for (size_t i = 0; i < c->static_route_count; i++) {
+		const struct node_link *via = node_static_link(t->n, &c->static_route[i]);
+
+		consider(t,
+			&(struct node_told){.prefix = c->static_route[i].prefix,
+				.origin = "static",
+				.via = via,
+				.selected = via != NULL,
+				.installed = true},
+			!via);
+	}
+}
+
+static bool same_prefix(const struct babel_prefix *p, const struct node_told *r)
+{
+	return prefix_equal(&p->destination, &r->prefix) && p->source.len == r->source.len &&
+		(!p->source.len || prefix_equal(&p->source, &r->source));
+}
+
+static void find_learned(struct trace *t)
+{
+	struct babel_route_info b;
+	size_t it = 0;
+
+	list_for_each (at, &t->n->routes) {
+		const struct node_route *r = container_of(at, struct node_route, list);
+
+		consider(t,
+			&(struct node_told){.prefix = r->prefix.destination,
+				.source = r->prefix.source,
+				.origin = "babel",
+				.via = r->unreachable ? NULL : t->n->slot[r->slot],
+				.installed = true},
+			r->unreachable);
+	}
+	if (!t->found || strcmp(t->told.origin, "babel") != 0)
+		return;
+	while (babel_routes(t->n->babel, &it, &b))
+		if ((b.selected || b.unreachable) && same_prefix(&b.prefix, &t->told)) {
+			t->learned = b;
+			t->told.learned = &t->learned;
+			return;
+		}
+}
+
+static bool is_endpoint(const struct trace *t)
+{
+	list_for_each (it, &t->n->links) {
+		const struct node_link *l = container_of(it, struct node_link, list);
+
+		if (ipaddr_equal(&l->remote.ip, &t->dst) || ipaddr_equal(&l->local.ip, &t->dst))
+			return true;
+	}
+	return false;
+}
+
+static void judge(struct trace *t)
+{
+	const struct node_link *l = t->told.via;
+	const char *peer = l ? l->name : "";
+
+	if (ipaddr_is_link_local(&t->dst) || ipaddr_is_multicast(&t->dst)) {
+		t->verdict = "refused";
+		buf_add_str(&t->reason, "link-local and multicast packets do not enter the mesh");
+	} else if (!t->found) {
+		t->verdict = "no-route";
+		buf_add_str(&t->reason, "no route of the mesh covers the destination");
+	} else if (strcmp(t->told.origin, "local") == 0) {
+		t->verdict = "local";
+		buf_add_str(&t->reason, "the destination is this node's own");
+	} else if (t->unreachable && t->told.learned) {
+		t->verdict = "unreachable";
+		buf_add_str(&t->reason,
+			"the route was lost; it is held as unreachable so that no shorter prefix "
+			"makes a loop of it (RFC 8966 2.8)");
+	} else if (t->unreachable || !l) {
+		t->verdict = "unreachable";
+		buf_add_str(&t->reason, "no link to the node of the static route is up");
+	} else if (!node_link_usable(l) || l->dead) {
+		t->verdict = "unreachable";
+		buf_printf(&t->reason, "the link %s is down", l->text);
+	} else {
+		t->verdict = "link";
+		if (t->told.learned && t->learned.advertised)
+			buf_printf(&t->reason, "by the relay %s, with the lowest metric", peer);
+		else
+			buf_printf(&t->reason, "directly to %s", peer);
+		if (is_endpoint(t))
+			buf_add_str(&t->reason,
+				"; but what goes to the endpoint itself is dropped as a loop");
+	}
+}
+
+/* ---- what else there was ---- */
+
+static const char *why_not(const struct trace *t, const struct babel_route_info *b)
+{
+	if (t->found && strcmp(t->told.origin, "static") == 0)
+		return "a static route for the same prefix goes first";
+	if (t->found && strcmp(t->told.origin, "local") == 0)
+		return "the prefix is this node's own";
+	if (b->advertised == BABEL_INFINITY)
+		return "the neighbour has taken it back";
+	if (b->metric == BABEL_INFINITY)
+		return "the link to the neighbour is down for routing";
+	if (!b->feasible)
+		return "not feasible: it may lead back here (RFC 8966 2.4)";
+	if (t->told.learned && b->metric >= t->learned.metric)
+		return "its metric is not lower";
+	return "its metric is lower, but not by enough or not for long enough";
+}
+
+static void alternatives(const struct trace *t, struct json *j)
+{
+	struct babel_route_info b;
+	size_t it = 0;
+
+	json_array(j, "alternatives");
+	while (t->found && babel_routes(t->n->babel, &it, &b)) {
+		const struct node_link *l = b.iface - 1 < t->n->slots ? t->n->slot[b.iface - 1]
+								      : NULL;
+		bool taken = t->told.learned && b.selected;
+
+		if (b.own || taken || !l || !same_prefix(&b.prefix, &t->told))
+			continue;
+		json_object(j, NULL);
+		json_object(j, "via");
+		json_string(j, "link", l->text);
+		node_peer_object(j, l, false);
+		json_object_end(j);
+		if (b.metric == BABEL_INFINITY)
+			json_null(j, "metric");
+		else
+			json_uint(j, "metric", b.metric);
+		json_string(j, "why_not", why_not(t, &b));
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+/* ---- how far it is ---- */
+
+/* The round trip of the link as measured, and what the neighbour's metric is worth in round trips
+ * by the map, which all nodes of a mesh have in common. A metric does not say of how many links it
+ * is made: that of one link is taken off, so each relay behind the first counts as the round trip
+ * that its link's fixed cost is worth. Not known when the map has an end that was reached, when a
+ * link loses packets, when there is no map. */
+static bool estimate(const struct trace *t, double *ret_ms)
+{
+	const struct config *c = t->n->config;
+	int64_t span = c->babel.rtt_max_us - c->babel.rtt_min_us;
+	struct babel_neighbour_info i;
+	double us;
+
+	if (strcmp(t->verdict, "link") != 0 || !node_link_neighbour(t->n, t->told.via->slot, &i) ||
+		!i.has_rtt)
+		return false;
+	us = (double)i.rtt_us;
+	if (t->told.learned && t->learned.advertised) {
+		int64_t rest = (int64_t)t->learned.advertised - c->babel.cost;
+
+		if (!c->babel.rtt_cost || span <= 0 || i.loss * 100 > MAP_LOSS_FREE ||
+			i.rtt_us >= c->babel.rtt_max_us || rest < 0 || rest >= c->babel.rtt_cost)
+			return false;
+		us += (double)c->babel.rtt_min_us +
+			(double)rest * (double)span / (double)c->babel.rtt_cost;
+	}
+	*ret_ms = us / 1000;
+	return true;
+}
+
+static void own_hop(const struct trace *t, struct json *j)
+{
+	const struct config *c = t->n->config;
+	const struct ipaddr *own = NULL;
+	char text[ADDR_TEXT];
+
+	for (size_t i = 0; !own && i < c->tun.address_count; i++)
+		if (c->tun.address[i].ip.family == t->dst.family)
+			own = &c->tun.address[i].ip;
+	json_object(j, NULL);
+	json_object(j, "node");
+	json_string(j, "organization", c->node.organization);
+	json_string(j, "name", c->node.name);
+	json_object_end(j);
+	json_string(j, "address", own ? ipaddr_format(own, text) : NULL);
+	json_null(j, "rtt_ms");
+	json_string(j, "source", "local");
+	json_object_end(j);
+}
+
+static void hops(const struct trace *t, struct json *j)
+{
+	struct babel_neighbour_info i = {0};
+	char text[ADDR_TEXT];
+	bool known;
+
+	json_array(j, "hops");
+	own_hop(t, j);
+	if (strcmp(t->verdict, "link") == 0) {
+		const struct node_link *l = t->told.via;
+
+		known = node_link_neighbour(t->n, l->slot, &i);
+		json_object(j, NULL);
+		json_object(j, "node");
+		json_string(j, "organization", l->organization);
+		json_string(j, "name", l->name);
+		json_object_end(j);
+		json_string(j, "address", known ? ipaddr_format(&i.address, text) : NULL);
+		json_real(j, "rtt_ms", known && i.has_rtt ? (double)i.rtt_us / 1000 : (double)NAN);
+		json_string(j, "source", "local");
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static void reply(struct trace *t, wtime now, struct json *j)
+{
+	char text[ADDR_TEXT];
+	double ms;
+
+	json_string(j, "source", ipaddr_format(&t->src, text));
+	json_string(j, "destination", ipaddr_format(&t->dst, text));
+	json_null(j, "policy");
+	json_array(j, "segments");
+	json_array_end(j);
+	if (t->found)
+		node_route_object(t->n, "route", &t->told, now, j);
+	else
+		json_null(j, "route");
+	alternatives(t, j);
+	if (estimate(t, &ms))
+		json_real(j, "estimated_rtt_ms", ms);
+	else
+		json_null(j, "estimated_rtt_ms");
+	hops(t, j);
+	json_string(j, "verdict", t->verdict);
+	json_string(j, "reason", (const char *)t->reason.p);
+}
+
+/* "SRC DST" */
+static const char *read_addresses(struct trace *t, const char *argument)
+{
+	const char *space = strchr(argument, ' ');
+	char src[CTL_ARGUMENT];
+
+	if (!space)
+		return "trace wants two addresses: SRC DST";
+	memcpy(src, argument, (size_t)(space - argument));
+	src[space - argument] = 0;
+	if (ipaddr_parse(src, &t->src) < 0 || ipaddr_parse(space + 1, &t->dst) < 0)
+		return "trace wants two addresses, as 10.1.0.1 10.2.0.1";
+	if (t->src.family != t->dst.family)
+		return "the two addresses are of different families";
+	return NULL;
+}
+
+void node_trace_reply(struct node *n, const char *argument, wtime now, struct json *j)
+{
+	struct trace t = {.n = n};
+	const char *error = read_addresses(&t, argument);
+
+	if (error) {
+		json_string(j, "error", error);
+		return;
+	}
+	find_fixed(&t);
+	find_learned(&t);
+	judge(&t);
+	buf_add(&t.reason, "", 1);
+	if (t.reason.failed)
+		json_string(j, "error", "out of memory");
+	else
+		reply(&t, now, j);
+	buf_free(&t.reason);
+}
