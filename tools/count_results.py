@@ -2,7 +2,8 @@
 """Counts the cases of a folder of test results; the last line reads `N passed, N failed`.
 
 Each stage has STAGE.exit with its exit code, and may have STAGE.json (meson's log,
-one test a line, cmocka's counts in its output) or STAGE.xml (junit). A stage without
+one test a line, cmocka's counts in its output) or STAGE.xml (junit), and STAGE.again
+(junit) of the cases that failed and were run once more. A stage without
 a report is one case; one that failed though its report shows no failure has one more.
 """
 
@@ -35,12 +36,33 @@ def count_meson(path):
     return passed, failed, skipped
 
 
+def case_name(case):
+    return f"{case.get('classname')}::{case.get('name')}"
+
+
+def is_bad(case):
+    return case.find("failure") is not None or case.find("error") is not None
+
+
+def good_again(path):
+    """Names of the cases that were run once more, and passed then."""
+    again = path.with_suffix(".again")
+    if not again.is_file():
+        return set()
+    return {case_name(case) for case in ET.parse(again).getroot().iter("testcase")
+            if not is_bad(case) and case.find("skipped") is None}
+
+
 def count_junit(path):
     passed = failed = skipped = 0
+    good = good_again(path)
     for case in ET.parse(path).getroot().iter("testcase"):
-        if case.find("failure") is not None or case.find("error") is not None:
+        if is_bad(case) and case_name(case) in good:
+            passed += 1
+            print(f"passed only when it was run once more: {case_name(case)}")
+        elif is_bad(case):
             failed += 1
-            print(f"failed: {case.get('classname')}::{case.get('name')}")
+            print(f"failed: {case_name(case)}")
         elif case.find("skipped") is not None:
             skipped += 1
             print(f"skipped: {case.get('classname')}::{case.get('name')}: "

@@ -321,6 +321,16 @@ class Counting(unittest.TestCase):
                    "<testcase name='d'><skipped/></testcase></testsuite></testsuites>")
         self.counts(1, "1 passed, 2 failed, 1 skipped")
 
+    def test_a_second_try(self):
+        first = ("<testsuite><testcase name='a'/><testcase name='b'><failure/></testcase>"
+                 "<testcase name='c'><failure/></testcase></testsuite>")
+        self.stage("netns", 1, xml=first, again="<testsuite><testcase name='b'/>"
+                   "<testcase name='c'><failure/></testcase></testsuite>")
+        self.counts(1, "2 passed, 1 failed")
+        self.stage("netns", 0, xml=first, again="<testsuite><testcase name='b'/>"
+                   "<testcase name='c'/></testsuite>")
+        self.counts(0, "3 passed, 0 failed")
+
     def test_a_stage_that_failed_though_no_case_did(self):
         self.stage("netns", 137, xml="<testsuite><testcase name='a'/></testsuite>")
         self.counts(1, "1 passed, 1 failed")
