@@ -31,7 +31,7 @@ protocol babel mesh {
 
 
 class Leaf:
-    """strongSwan and BIRD as node 3 of a mesh of three; weft is n1 and n2, which it does not see."""
+    """strongSwan and BIRD as node 3 of three; weft is n1 and n2, which it does not see."""
 
     def __init__(self, lab):
         self.mesh = mesh = Mesh(lab, 3, config=ROUTED)
