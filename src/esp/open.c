@@ -140,6 +140,7 @@ enum drop_reason esp_accept(struct tunnel_open *op)
 	if (r != DROP_NONE)
 		return op->drop = r;
 	__atomic_store_n(&op->sa->highest, replay_highest(s->replay), __ATOMIC_RELAXED);
+	__atomic_store_n(&op->sa->numbers, op->sa->numbers + 1, __ATOMIC_RELAXED);
 	if (op->drop == DROP_NONE && op->next_header == ESP_NEXT_NONE)
 		op->drop = DROP_DUMMY;
 	if (op->drop != DROP_NONE)

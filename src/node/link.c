@@ -179,6 +179,7 @@ int node_link_new(struct node *n, const struct node_link_want *w, wtime now, str
 		return -ENOMEM;
 	}
 	memcpy(l->key, w->node->key, sizeof(l->key));
+	l->transit = w->node->transit;
 	l->family = w->local->family;
 	l->socket = w->socket;
 	l->bind = w->local->address;
@@ -245,6 +246,7 @@ void node_link_update(struct node *n, struct node_link *l, const struct node_lin
 			(void)ike_conn_set_remote(n->ike, l->conn, &l->remote, now);
 		n->snapshot_dirty = true;
 	}
+	l->transit = w->node->transit;
 	if (node_updown_set(n, l, w->local->updown) < 0)
 		n->out_of_memory++;
 	if (identities(n, l, &local, &remote) < 0)
@@ -320,6 +322,7 @@ void node_link_tick(struct node *n, struct node_link *l, wtime now)
 		(void)ike_conn_rekey_child(n->ike, l->conn, now);
 	}
 	node_probe_tick(n, l, now);
+	node_loss_tick(n, l, now);
 }
 
 void node_resolved(struct node *n, uint32_t id, const struct ipaddr *address, size_t count,

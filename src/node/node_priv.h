@@ -78,7 +78,14 @@ struct node_link {
 	bool asked_ike, dead;
 	struct ipaddr heard_link_local; /* what the peer answers from */
 	bool speaking;                  /* it is an interface of the speaker */
-	wtime child_retry_at;           /* 0: nothing to retry */
+	bool transit;                   /* the registry lets the peer carry what others announce */
+	/* loss.c: the span that is being measured, and the last result */
+	uint32_t loss_child;
+	wtime loss_since;
+	uint64_t loss_highest, loss_numbers;
+	bool has_loss;
+	double loss;
+	wtime child_retry_at; /* 0: nothing to retry */
 	wtime up_since;
 	char reason[IKE_REASON_TEXT];
 };
@@ -125,6 +132,7 @@ struct node {
 	struct babel *babel;
 	uint8_t filter_print[32]; /* of what the speaker's filters answer by */
 	uint8_t *router_ids;      /* 8 bytes for each node of the registry */
+	bool origins_checked;     /* a node of the registry has `allow` */
 	struct hash rib;
 	struct list routes;
 	uint64_t route_changes;
@@ -232,6 +240,9 @@ struct node_link *node_static_link(struct node *n, const struct conf_static_rout
 
 /* ---- speaker.c ---- */
 int node_speaker_start(struct node *n, wtime now);
+/* Whether this node carries the packets of others: unless its configuration or the registry says
+ * no. */
+bool node_transit(const struct node *n);
 /* The sequence number that belongs to a time: newer than what an earlier life of this node used, as
  * long as clocks go forward and both lives lie within three days. */
 uint16_t node_speaker_seqno(const struct node *n, wtime now);
@@ -256,6 +267,9 @@ void node_probe_tick(struct node *n, struct node_link *l, wtime now);
 void node_probe_answer(struct node *n, struct node_link *l, struct view packet, wtime now);
 /* Something authentic came over the link. */
 void node_probe_heard(struct node *n, struct node_link *l, wtime now);
+
+/* ---- loss.c ---- */
+void node_loss_tick(struct node *n, struct node_link *l, wtime now);
 
 /* ---- kernel.c ---- */
 /* The desired kernel state anew; false: no memory, the last one stays. */

@@ -47,7 +47,9 @@ void node_link_metric(const struct node *n, const struct node_link *l, struct js
 	bool known = node_link_neighbour(n, l->slot, &i);
 
 	rtt_or_null(j, known && i.has_rtt, i.rtt_us);
-	if (known)
+	if (l->has_loss)
+		json_real(j, "loss", l->loss);
+	else if (known)
 		json_real(j, "loss", i.loss);
 	else
 		json_null(j, "loss");

@@ -224,7 +224,7 @@ void node_snapshot_send(struct node *n)
 	}
 	list_add_tail(&n->snapshots, &snap->list);
 	snap->s.generation = ++n->generation;
-	snap->s.transit = n->config->node.transit;
+	snap->s.transit = node_transit(n);
 	snap->s.tun_mtu = n->config->tun.mtu;
 	m.snapshot = &snap->s;
 	if (!build_links(&b) || !build_routes(&b) || !build_own(&b) || !node_to_plane(n, &m)) {

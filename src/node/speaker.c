@@ -82,15 +82,31 @@ static int rules(const struct conf_filter *f, size_t count, const struct prefix 
 	return -1;
 }
 
-/* With `allow` in the registry a node may announce what lies in it, and nothing else. */
-static bool is_allowed(const struct registry_node *from, const struct prefix *p)
+/* With `allow` in the registry a node may announce what lies in it, and nothing else; then an
+ * origin that the registry does not know is none either, or any node could announce under a new
+ * name what it may not under its own. */
+static bool is_allowed(const struct node *n, const struct registry_node *from,
+	const struct prefix *p)
 {
-	if (!from || !from->has_allow)
+	if (!from)
+		return !n->origins_checked;
+	if (!from->has_allow)
 		return true;
 	for (size_t i = 0; i < from->allow_count; i++)
 		if (prefix_covers(&from->allow[i], p))
 			return true;
 	return from->has_srv6 && prefix_covers(&from->srv6, p);
+}
+
+/* From a node that the registry says is no relay comes what it announces itself, and no more. */
+static bool is_relayed_by_leaf(const struct node *n, const struct babel_offer *o,
+	const struct registry_node *from)
+{
+	const struct node_link *l = o->iface - 1 < n->slots ? n->slot[o->iface - 1] : NULL;
+
+	return l && !l->transit &&
+		(!from || strcmp(from->organization, l->organization) != 0 ||
+			strcmp(from->name, l->name) != 0);
 }
 
 static bool import(void *ctx, const struct babel_offer *o)
@@ -101,7 +117,8 @@ static bool import(void *ctx, const struct babel_offer *o)
 	const struct registry_node *from = node_of(n, o->router_id);
 	int verdict;
 
-	if (is_unroutable(p) || is_own(c, &o->prefix) || is_endpoint(n, p) || !is_allowed(from, p))
+	if (is_unroutable(p) || is_own(c, &o->prefix) || is_endpoint(n, p) ||
+		!is_allowed(n, from, p) || is_relayed_by_leaf(n, o, from))
 		return false;
 	verdict = rules(c->routing.import, c->routing.import_count, p, from);
 	/* a default route only by name; whatever else comes in unless a rule says no */
@@ -126,6 +143,9 @@ static int router_ids_build(struct node *n)
 
 	if (!ids)
 		return -ENOMEM;
+	n->origins_checked = false;
+	for (size_t i = 0; i < r->node_count; i++)
+		n->origins_checked |= r->node[i].has_allow;
 	for (size_t i = 0; i < r->node_count; i++) {
 		struct config c = {.node = {.organization = r->node[i].organization,
 					   .name = r->node[i].name,
@@ -140,6 +160,20 @@ static int router_ids_build(struct node *n)
 	return 0;
 }
 
+bool node_transit(const struct node *n)
+{
+	const struct config *c = n->config;
+
+	for (size_t i = 0; i < n->registry->node_count; i++) {
+		const struct registry_node *r = &n->registry->node[i];
+
+		if (strcmp(r->organization, c->node.organization) == 0 &&
+			strcmp(r->name, c->node.name) == 0)
+			return c->node.transit && r->transit;
+	}
+	return c->node.transit;
+}
+
 uint16_t node_speaker_seqno(const struct node *n, wtime now)
 {
 	uint64_t s = n->epoch_s + (uint64_t)(wtime_diff(now, n->started) / W_SEC);
@@ -152,7 +186,7 @@ int node_speaker_start(struct node *n, wtime now)
 	struct babel_config bc = {
 		.rng = n->rng,
 		.first_seqno = node_speaker_seqno(n, now),
-		.transit = n->config->node.transit,
+		.transit = node_transit(n),
 		.import = import,
 		.export = export,
 		.filter_ctx = n,
@@ -219,7 +253,8 @@ static int fingerprint(const struct node *n, uint8_t ret[static 32])
 	for (size_t i = 0; i < n->registry->node_count; i++) {
 		const struct registry_node *r = &n->registry->node[i];
 
-		buf_printf(&b, "%s/%s;", r->organization, r->name);
+		buf_printf(&b, "%s/%s/%d/%d;", r->organization, r->name, (int)r->transit,
+			(int)r->has_allow);
 		buf_add(&b, n->router_ids + i * 8, 8);
 		buf_add(&b, r->allow, r->allow_count * sizeof(*r->allow));
 		buf_add(&b, &r->srv6, sizeof(r->srv6));
@@ -250,7 +285,7 @@ int node_speaker_apply(struct node *n, wtime now)
 
 	if (err < 0)
 		return err;
-	babel_transit(n->babel, n->config->node.transit, now);
+	babel_transit(n->babel, node_transit(n), now);
 	withdraw_old(n, now);
 	err = originate_all(n, now);
 	if (!err)

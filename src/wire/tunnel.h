@@ -19,6 +19,7 @@ struct tunnel_sa {
 	 * reserve(); bytes is the plane's to count. */
 	uint64_t packets, bytes;
 	uint64_t highest; /* inbound: highest sequence number accepted; outbound: last used */
+	uint64_t numbers; /* inbound: sequence numbers accepted, those of dummies among them */
 };
 
 /* A packet to seal in place: `text` has sa->headroom bytes in front and sa->tailroom behind. */

@@ -260,6 +260,55 @@ def test_what_is_never_taken(lab):
     assert all(len(node.links("up")) == 2 for node in mesh.nodes)
 
 
+def test_a_leaf_of_the_registry_is_no_relay(lab):
+    """transit: false is kept by others, too, when the node itself does not know of it."""
+    mesh = routed(lab, announce={2: lan(2)}, remarks={2: {"transit": False}})
+    mesh.nodes[1].write_registry(mesh.registry())
+    mesh.start()
+    mesh.wait_up()
+    for i in (1, 3):
+        wait_kernel(mesh, i, [mesh.inner(2), *lan(2), mesh.inner(4 - i)])
+        wait_until(lambda i=i: mesh.nodes[i - 1].drops()["babel-filtered"] > 0, LEARNED_S,
+                   "n2's offers to be refused")
+        assert [route["via"]["peer"]["name"] for route in
+                routes(mesh, i, f"{mesh.inner(4 - i)}/32")] == [f"n{4 - i}"]
+    # with the remark gone it is a relay like any other
+    for node in mesh.nodes:
+        node.write_registry(mesh.registry())
+        node.reload()
+    wait_until(lambda: len(routes(mesh, 1, f"{mesh.inner(3)}/32")) == 2, LEARNED_S,
+               "a second way to n3")
+
+
+def test_an_origin_that_the_registry_does_not_know(lab):
+    """Where the registry says what a node may announce, a new name gives it no more."""
+    mesh = routed(lab, announce={1: ["10.9.0.0/16"]}, remarks={1: {"allow": ["10.1.0.0/16"]}})
+    node = dict(mesh.nodes[0].config["node"], router_id="02:00:5e:10:00:00:00:01")
+    mesh.reconfigure(1, **mesh.setup[1], node=dict(node, key=mesh.keys[0]))
+    mesh.start()
+    mesh.wait_up()
+    wait_kernel(mesh, 3, [mesh.inner(2)])
+    wait_until(lambda: mesh.nodes[2].drops()["babel-filtered"] > 0, LEARNED_S, "a refusal")
+    assert not routes(mesh, 3, "10.9.0.0/16") and not routes(mesh, 3, f"{mesh.inner(1)}/32")
+
+
+def test_the_tun_is_deleted(lab):
+    """The daemon ends at once and says so; started again it has its neighbours and routes back."""
+    mesh = routed(lab)
+    before = mesh.spaces[0].snapshot()
+    mesh.start()
+    mesh.wait_up()
+    wait_kernel(mesh, 1, [mesh.inner(2), mesh.inner(3)])
+    mesh.spaces[0].ip("link del weft0")
+    assert mesh.nodes[0].process.wait(5.0) == 1
+    assert "the TUN interface is gone" in mesh.nodes[0].process.log()
+    assert not before.diff(mesh.spaces[0].snapshot())
+    mesh.nodes[0].start()
+    mesh.nodes[0].wait_up(2)
+    wait_kernel(mesh, 1, [mesh.inner(2), mesh.inner(3)], timeout=2 * HELLO_S + 3)
+    wait_ping(mesh.spaces[0], mesh.inner(3))
+
+
 def test_a_route_that_covers_the_underlay(lab):
     """host.md 15: a node announces the network that the tunnels run on."""
     mesh = routed(lab, announce={2: ["10.0.0.0/24", "10.0.0.0/8", "10.7.0.0/16"]})

@@ -150,6 +150,60 @@ static void a_trace_says_which_way_and_why_not_the_other(void **state)
 	sim_free(s);
 }
 
+/* The first link of a node. */
+static const struct value *first_link(struct sim *s, unsigned int i, struct value_doc **ret)
+{
+	const char *text = sim_command(s, i, "links", NULL);
+
+	assert_int_equal(value_parse(view_of(text, strlen(text)), ret), 0);
+	return value_at(value_get(value_root(*ret), "links"), 0);
+}
+
+static void traffic(struct sim *s, unsigned int from, unsigned int to, int packets)
+{
+	for (int i = 0; i < packets; i++) {
+		sim_send(s, from, to, IP4);
+		sim_run(s, 25 * W_MS);
+	}
+}
+
+/* 10 % of the packets one way: known at the end that should hear them, and in its cost. */
+static void loss_of_traffic_is_counted(void **state)
+{
+	const struct sim_options o = {.seed = 59, .nodes = 2, .learn = true};
+	const struct sim_path lossy = {.delay_us = W_MS, .loss = 0.1};
+	const struct sim_path clean = {.delay_us = W_MS};
+	struct sim *s = sim_new(&o);
+	const struct value *l;
+	struct value_doc *d;
+	double before;
+
+	(void)state;
+	sim_path_set(s, 0, 1, &clean);
+	sim_path_set(s, 1, 0, &clean);
+	for (unsigned int i = 0; i < 2; i++)
+		sim_start(s, i);
+	assert_true(sim_run_until(s, 30 * W_SEC, sim_all_routed));
+	traffic(s, 1, 0, 2800);
+	l = first_link(s, 0, &d);
+	assert_in_range((int64_t)(figure(l, "loss") * 1000), 0, 2);
+	before = figure(l, "cost");
+	value_free(d);
+	sim_path_set(s, 1, 0, &lossy);
+	traffic(s, 1, 0, 4200);
+	l = first_link(s, 0, &d);
+	assert_in_range((int64_t)(figure(l, "loss") * 1000), 70, 130);
+	assert_true(figure(l, "cost") > before + 40);
+	value_free(d);
+	sim_path_set(s, 1, 0, &clean);
+	traffic(s, 1, 0, 4200);
+	l = first_link(s, 0, &d);
+	assert_in_range((int64_t)(figure(l, "loss") * 1000), 0, 2);
+	assert_true(figure(l, "cost") <= before + 4);
+	value_free(d);
+	sim_free(s);
+}
+
 static void noise_moves_nothing(void **state)
 {
 	const struct sim_path noisy = {.delay_us = 10 * W_MS, .jitter_us = 20 * W_MS};
@@ -270,6 +324,7 @@ int main(void)
 		cmocka_unit_test(a_relay_is_taken_only_when_it_is_faster),
 		cmocka_unit_test(a_step_of_the_round_trip_moves_traffic_and_back),
 		cmocka_unit_test(a_trace_says_which_way_and_why_not_the_other),
+		cmocka_unit_test(loss_of_traffic_is_counted),
 		cmocka_unit_test(noise_moves_nothing),
 		cmocka_unit_test(a_dead_relay_is_left_within_two_seconds),
 		cmocka_unit_test(a_silent_black_hole_is_left_within_three_seconds),

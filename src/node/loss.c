@@ -1,0 +1,63 @@
+/* Loss of a link as its own traffic shows it: of the sequence numbers that the peer used, how many
+ * came. It counts over 30 seconds and 1000 numbers at least; Babel makes a cost of what is above
+ * 2 %. What a link loses that carries less is seen in the hellos alone. */
+#include "node/node_priv.h"
+
+enum { LOSS_NUMBERS = 1000 };
+
+#define LOSS_US       (30 * W_SEC)
+#define LOSS_STALE_US (300 * W_SEC) /* so long without enough numbers: not known any more */
+
+static const struct tunnel_sa *receiving(const struct node *n, const struct node_link *l)
+{
+	list_for_each (it, &n->children) {
+		const struct node_child *c = container_of(it, struct node_child, list);
+
+		if (c->child == l->outbound && !c->removed)
+			return c->in;
+	}
+	return NULL;
+}
+
+static void begin(struct node_link *l, uint64_t highest, uint64_t numbers, wtime now)
+{
+	l->loss_child = l->outbound;
+	l->loss_since = now;
+	l->loss_highest = highest;
+	l->loss_numbers = numbers;
+}
+
+static void tell(struct node *n, struct node_link *l, bool known, double loss, wtime now)
+{
+	l->has_loss = known;
+	l->loss = known ? loss : 0;
+	if (l->speaking)
+		babel_iface_loss(n->babel, l->slot + 1, known ? loss : -1, -1, now);
+}
+
+void node_loss_tick(struct node *n, struct node_link *l, wtime now)
+{
+	const struct tunnel_sa *in = l->outbound ? receiving(n, l) : NULL;
+	uint64_t highest, numbers, used, came;
+	int64_t took;
+
+	if (!in)
+		return;
+	/* a packet between the two readings makes a loss of one in a thousand at most */
+	numbers = __atomic_load_n(&in->numbers, __ATOMIC_RELAXED);
+	highest = __atomic_load_n(&in->highest, __ATOMIC_RELAXED);
+	if (l->loss_child != l->outbound) {
+		begin(l, highest, numbers, now);
+		return;
+	}
+	took = wtime_diff(now, l->loss_since);
+	used = highest - l->loss_highest;
+	came = numbers - l->loss_numbers;
+	if (took >= LOSS_US && used >= LOSS_NUMBERS) {
+		tell(n, l, true, came < used ? 1 - (double)came / (double)used : 0, now);
+		begin(l, highest, numbers, now);
+	} else if (took >= LOSS_STALE_US) {
+		tell(n, l, false, 0, now);
+		begin(l, highest, numbers, now);
+	}
+}
