@@ -38,6 +38,11 @@ static bool is_static(const struct config *c, const struct babel_prefix *p)
 	return false;
 }
 
+bool node_kernel_has(const struct babel_prefix *p)
+{
+	return !p->source.len || p->destination.addr.family == IP6;
+}
+
 static bool build_routes(struct node *n, struct arena *a, struct kernel_state *k)
 {
 	const struct config *c = n->config;
@@ -58,7 +63,7 @@ static bool build_routes(struct node *n, struct arena *a, struct kernel_state *k
 		const struct node_route *r = container_of(it, struct node_route, list);
 		const struct prefix *p = &r->prefix.destination;
 
-		if (is_static(c, &r->prefix))
+		if (is_static(c, &r->prefix) || !node_kernel_has(&r->prefix))
 			continue;
 		out[count++] = (struct kernel_route){
 			.destination = *p,

@@ -274,6 +274,9 @@ void node_loss_tick(struct node *n, struct node_link *l, wtime now);
 /* ---- kernel.c ---- */
 /* The desired kernel state anew; false: no memory, the last one stays. */
 bool node_kernel_build(struct node *n);
+/* Whether the kernel has routes of this kind: none for a source in IPv4. What comes over links is
+ * forwarded by them all the same; the host's own packets are not. */
+bool node_kernel_has(const struct babel_prefix *p);
 
 /* ---- status.c ---- */
 struct json;

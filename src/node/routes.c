@@ -201,7 +201,8 @@ static void learned_routes(struct walk *w)
 		if (b.own)
 			continue;
 		r.via = b.iface - 1 < w->n->slots ? w->n->slot[b.iface - 1] : NULL;
-		r.installed = b.selected && node_rib_find(w->n, &b.prefix) != NULL;
+		r.installed = b.selected && node_kernel_has(&b.prefix) &&
+			node_rib_find(w->n, &b.prefix) != NULL;
 		tell(w, &r);
 	}
 }

@@ -342,7 +342,7 @@ void node_speaker_link(struct node *n, struct node_link *l, wtime now)
 
 	if (!up && l->speaking) {
 		babel_iface_remove(n->babel, l->slot + 1, now);
-		l->speaking = false;
+		l->speaking = l->has_loss = false;
 	} else if (up) {
 		iface_config(n, l, &ic);
 		if (l->speaking)

@@ -87,7 +87,7 @@ static void find_learned(struct trace *t)
 				.source = r->prefix.source,
 				.origin = "babel",
 				.via = r->unreachable ? NULL : t->n->slot[r->slot],
-				.installed = true},
+				.installed = node_kernel_has(&r->prefix)},
 			r->unreachable);
 	}
 	if (!t->found || strcmp(t->told.origin, "babel") != 0)
@@ -217,7 +217,7 @@ static bool estimate(const struct trace *t, double *ret_ms)
 		int64_t rest = (int64_t)t->learned.advertised - c->babel.cost;
 
 		if (!c->babel.rtt_cost || span <= 0 || i.loss * 100 > MAP_LOSS_FREE ||
-			t->told.via->loss * 100 > MAP_LOSS_FREE ||
+			(t->told.via->has_loss && t->told.via->loss * 100 > MAP_LOSS_FREE) ||
 			i.rtt_us >= c->babel.rtt_max_us || rest < 0 || rest >= c->babel.rtt_cost)
 			return false;
 		us += (double)c->babel.rtt_min_us +

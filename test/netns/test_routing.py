@@ -309,6 +309,25 @@ def test_the_tun_is_deleted(lab):
     wait_ping(mesh.spaces[0], mesh.inner(3))
 
 
+def test_routes_for_one_source_alone(lab):
+    """RFC 9079: the kernel has them natively in IPv6; whose source is another has no route."""
+    prefix, host = "2001:db8:f::/48", "2001:db8:f::1"
+    mesh = routed(lab, announce={2: [{"prefix": prefix, "source": f"{Mesh.inner(1, 'ip6')}/128"}]})
+    mesh.spaces[1].addr(f"{host}/128", "lo")
+    mesh.start()
+    mesh.wait_up()
+    for i in (1, 3):
+        wait_kernel(mesh, i, [prefix, mesh.inner(2, "ip6")])
+        assert in_table(mesh, i)[prefix]["from"] == mesh.inner(1, "ip6")
+        route, = [one for one in routes(mesh, i, prefix) if one["selected"]]
+        assert route["source"] == f"{mesh.inner(1, 'ip6')}/128"
+    wait_ping(mesh.spaces[0], host, options=("-I", mesh.inner(1, "ip6")))
+    assert mesh.spaces[2].run("ping", "-c1", "-W1", host, check=False).returncode != 0
+    for source, verdict in ((1, "link"), (3, "no-route")):
+        trace = mesh.nodes[2].ask("trace", mesh.inner(source, "ip6"), host)
+        assert trace["verdict"] == verdict
+
+
 def test_a_route_that_covers_the_underlay(lab):
     """host.md 15: a node announces the network that the tunnels run on."""
     mesh = routed(lab, announce={2: ["10.0.0.0/24", "10.0.0.0/8", "10.7.0.0/16"]})
