@@ -2,6 +2,8 @@
 
    n1, n2, n3 on a switch; where a test has it, n1 and n3 meet on an emulated wire alone.
 """
+import time
+
 import pytest
 
 from lab import Failed, Mesh, Ping, ping, wait_ping, wait_until
@@ -215,6 +217,26 @@ def test_who_stops_says_so(lab):
                                     for route in routes(mesh, i, prefix) if route["selected"]],
                    1.0, f"n{i} to forget n2")
         wait_ping(mesh.spaces[i - 1], mesh.inner(4 - i), timeout=2.0)
+
+
+def test_a_restart_is_believed_two_hops_away(lab):
+    """A partial mesh, n1 - n2 - n3: n3 comes back under the same router-id after a kill -9."""
+    mesh = routed(lab, announce={3: lan(3)}, config={
+        1: {"peers": {"exclude": ["n3"]}}, 3: {"peers": {"exclude": ["org1/n1"]}}})
+    mesh.start()
+    for i, links in ((1, 1), (2, 2), (3, 1)):
+        mesh.nodes[i - 1].wait_up(links)
+    wait_kernel(mesh, 1, [mesh.inner(3), *lan(3)])
+    wait_ping(mesh.spaces[0], mesh.inner(3))
+    for _ in range(2):
+        with Ping(mesh.spaces[0], mesh.inner(3)) as running:
+            running.wait_received(20)
+            mesh.nodes[2].kill()
+            mesh.nodes[2].start()
+            begin = time.monotonic()
+            running.wait_received(100)
+            assert time.monotonic() - begin < 5.0 + 1.0
+        assert way(mesh, 1, 3) == "n2"
 
 
 def test_filters_by_length_and_organization(lab):
