@@ -21,6 +21,7 @@ struct node {
 	struct plane_snapshot snapshot;
 	struct plane_next_hop hop[2];
 	struct esp_table *table;
+	void *memory;
 	struct tunnel_sa *out, *in;
 	struct plane_srv6 srv6;
 	struct plane_steer steer;
@@ -80,16 +81,15 @@ static void node_init(struct node *n, const struct crypto_backend *crypto, uint3
 	struct plane_down m = {.type = PLANE_DOWN_LINK_ADD, .state = &n->state};
 	wtime now = {1};
 	struct fib *fib;
-	void *memory;
 
 	if (esp_table_new(16, &n->table) < 0 || fib_build(e, 3, &fib) < 0)
 		abort();
 	c.table = n->table;
-	memory = aligned_alloc(64, (plane_memory(&c) + 63) & ~(size_t)63);
-	if (!memory)
+	n->memory = aligned_alloc(64, (plane_memory(&c) + 63) & ~(size_t)63);
+	if (!n->memory)
 		abort();
-	memset(memory, 0, plane_memory(&c));
-	n->plane = plane_init(&c, memory);
+	memset(n->memory, 0, plane_memory(&c));
+	n->plane = plane_init(&c, n->memory);
 	n->hop[0] = (struct plane_next_hop){.type = PLANE_LINK};
 	n->hop[1] = (struct plane_next_hop){.type = PLANE_LOCAL};
 	n->link = (struct plane_link){.usable = true, .mtu = 1400, .datagram_max = 1452};
@@ -109,6 +109,19 @@ static void node_init(struct node *n, const struct crypto_backend *crypto, uint3
 	plane_down(n->plane, &m, now);
 	m = (struct plane_down){.type = PLANE_DOWN_SNAPSHOT, .snapshot = &n->snapshot};
 	plane_down(n->plane, &m, now);
+}
+
+static void node_done(struct node *n)
+{
+	esp_sa_free(n->in);
+	esp_sa_free(n->out);
+	esp_table_free(n->table);
+	fib_free((struct fib *)(uintptr_t)n->snapshot.fib);
+	policy_free((struct policy *)(uintptr_t)n->srv6.policy);
+	srv6_table_free((struct srv6_table *)(uintptr_t)n->srv6.localsid);
+	fib_free((struct fib *)(uintptr_t)n->srv6.mesh_source);
+	free(n->memory);
+	free(n);
 }
 
 static void frame_make(struct tun_rx *f, uint32_t segments, uint32_t payload)
@@ -245,6 +258,10 @@ static void measure(const struct crypto_backend *crypto, uint32_t segments, uint
 		segments, payload + HEADER, steered ? " by 3 segments" : "",
 		(long long)(best.seal / (int64_t)t.packets),
 		(long long)(best.open / (int64_t)t.packets), (double)t.packets / (double)t.frames);
+	for (size_t i = 0; i < FRAMES; i++)
+		free(frame[i].data);
+	node_done(a);
+	node_done(b);
 }
 
 /* With any argument one short run, for the tests: nothing may be lost. */
