@@ -49,6 +49,36 @@ struct conf_mac_key { /* HMAC-SHA256 */
 	uint8_t len;
 };
 
+struct conf_sid { /* srv6.sids */
+	const char *name;
+	struct ipaddr sid;
+};
+
+/* CONF_SEGMENTS_MAX: with the exit; CONF_POLICY_NAME: bytes, with the zero */
+enum { CONF_SEGMENTS_MAX = 64, CONF_POLICY_NAME = 64 };
+
+struct conf_hop {          /* a waypoint or an exit */
+	const char *text;  /* as given: name, organization/name or SID; NULL: not given */
+	struct ipaddr sid; /* IP_NONE: a name */
+	struct conf_mark at;
+};
+
+struct conf_candidate {
+	struct conf_hop *via;
+	size_t via_count;
+	struct conf_hop exit;
+};
+
+struct conf_policy {
+	const char *name;
+	struct prefix source; /* family IP_NONE: any */
+	struct prefix destination;
+	struct conf_candidate *candidate; /* one at least */
+	size_t candidate_count;
+	struct conf_candidate only; /* via and exit given directly: it is candidate[0] too */
+	bool direct;                /* fallback; else drop */
+};
+
 enum conf_pq { CONF_PQ_PREFER, CONF_PQ_REQUIRE, CONF_PQ_OFF };
 enum conf_switch { CONF_AUTO, CONF_ON, CONF_OFF };
 /* Whose code seals packets; auto: the fastest that is there and proves itself. */
@@ -95,6 +125,7 @@ struct config {
 	size_t static_route_count;
 	struct {
 		uint32_t table, default_table; /* 252, 253 */
+		uint32_t policy_table;         /* 251 */
 		uint8_t protocol;              /* 157 */
 		uint32_t rule_priority;        /* 5200 */
 		struct conf_filter *import, *export;
@@ -113,6 +144,21 @@ struct config {
 		enum conf_pq post_quantum;
 		int64_t lifetime_us, child_lifetime_us, dpd_us;
 	} ike;
+	struct {
+		struct prefix locator; /* length 0: not given */
+		struct ipaddr source;  /* IP_NONE: not given */
+		struct prefix *sources;
+		size_t source_count;
+		bool linux_compat, encap_full;
+		struct conf_sid *sid;
+		size_t sid_count;
+	} srv6;
+	struct conf_policy *policy;
+	size_t policy_count;
+	struct {
+		struct prefix *allow;
+		size_t allow_count;
+	} exit;
 	struct {
 		enum conf_switch tun_gso, udp_gso, udp_gro;
 		enum conf_crypto crypto;

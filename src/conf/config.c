@@ -532,6 +532,9 @@ static const struct field config_fields[] = {
 	{"routing", FIELD_MAP, .sub = conf_routing_fields},
 	{"babel", FIELD_MAP, .sub = conf_babel_fields},
 	{"ike", FIELD_MAP, .sub = ike_fields},
+	{"srv6", FIELD_MAP, .sub = conf_srv6_fields},
+	{"policies", FIELD_CUSTOM, .read = conf_read_policies},
+	{"exit", FIELD_MAP, .sub = conf_exit_fields},
 	{"plane", FIELD_MAP, .sub = plane_fields},
 	{"control", FIELD_MAP, .sub = control_fields},
 	{"log", FIELD_CUSTOM, .read = read_log},
@@ -622,6 +625,7 @@ static void check_endpoint(struct doc *d, const struct config *c, size_t i)
 void config_check(struct doc *d, const struct config *c)
 {
 	check_tables(d, c);
+	conf_check_steering(d, c);
 	if (c->babel.rtt_min_us >= c->babel.rtt_max_us)
 		doc_error(d, doc_at(d, "/babel/rtt"),
 			"babel.rtt.min must be less than babel.rtt.max");

@@ -12,6 +12,11 @@ void config_check(struct doc *d, const struct config *c);
 extern const struct field conf_routing_fields[], conf_babel_fields[];
 void conf_routing_defaults(struct config *c);
 void conf_print_routing(const struct config *c, struct buf *b);
+/* steering.c: the sections srv6, policies and exit. */
+extern const struct field conf_srv6_fields[], conf_exit_fields[];
+void conf_read_policies(struct doc *d, struct fy_node *n, void *object);
+void conf_check_steering(struct doc *d, const struct config *c);
+void conf_print_steering(const struct config *c, struct buf *b);
 /* A text in double quotes, escaped. */
 void conf_print_text(struct buf *b, const char *s);
 /* "KEY: 4s": in the largest unit that divides. */

@@ -147,11 +147,60 @@ static void check_together(struct load *s)
 	}
 }
 
+static bool is_known(const struct load *s, const struct conf_hop *h)
+{
+	const struct config *c = s->l->config;
+	const struct registry *r = s->l->registry;
+	const char *slash = strchr(h->text, '/');
+
+	for (size_t i = 0; i < c->srv6.sid_count; i++)
+		if (strcmp(c->srv6.sid[i].name, h->text) == 0)
+			return true;
+	for (size_t i = 0; i < r->node_count; i++)
+		if (r->node[i].has_srv6 &&
+			strcmp(r->node[i].name, slash ? slash + 1 : h->text) == 0 &&
+			(!slash ||
+				(strlen(r->node[i].organization) == (size_t)(slash - h->text) &&
+					memcmp(r->node[i].organization, h->text,
+						(size_t)(slash - h->text)) == 0)))
+			return true;
+	return false;
+}
+
+static void check_hop(struct load *s, const struct conf_hop *h)
+{
+	if (h->text && h->sid.family == IP_NONE && !is_known(s, h))
+		complain(s->warnings, s->l->config->file, &h->at,
+			"\"%.60s\" has no SID: the registry needs remarks.weft.srv6 for such a "
+		        "node, "
+			"or srv6.sids the name",
+			h->text);
+}
+
+static void check_policies(struct load *s)
+{
+	const struct config *c = s->l->config;
+
+	for (size_t i = 0; i < c->policy_count; i++)
+		for (size_t k = 0; k < c->policy[i].candidate_count; k++) {
+			const struct conf_candidate *x = &c->policy[i].candidate[k];
+
+			for (size_t m = 0; m < x->via_count; m++)
+				check_hop(s, &x->via[m]);
+			check_hop(s, &x->exit);
+		}
+}
+
 /* What is read and does nothing yet must not look as if it did. */
 static void check_effect(struct load *s)
 {
 	const struct config *c = s->l->config;
+	const struct registry_node *own = find_node(s, c->node.organization, c->node.name);
 
+	if (c->exit.allow_count && !c->srv6.locator.len && (!own || !own->has_srv6))
+		complain(s->warnings, c->file, NULL,
+			"exit.allow has no effect without a locator: give srv6.locator, or the "
+			"registry this node's remarks.weft.srv6");
 	if (c->underlay.vrf)
 		complain(s->warnings, c->file, NULL,
 			"underlay.vrf has no effect in this version; use an endpoint's interface");
@@ -171,6 +220,7 @@ int conf_load(const struct conf_files *files, const struct conf_source *source,
 	}
 	if (!err) {
 		check_together(&s);
+		check_policies(&s);
 		check_effect(&s);
 	}
 	if (!err && (errors->text.failed || warnings->text.failed))

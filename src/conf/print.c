@@ -179,8 +179,10 @@ int config_print(const struct config *c, struct buf *b)
 	conf_print_duration(b, "lifetime", c->ike.lifetime_us);
 	conf_print_duration(b, ", child_lifetime", c->ike.child_lifetime_us);
 	conf_print_duration(b, ", dpd", c->ike.dpd_us);
+	buf_add_str(b, "}\n");
+	conf_print_steering(c, b);
 	buf_printf(b,
-		"}\nplane: {crypto: %s, offload: {tun_gso: %s, udp_gso: %s, udp_gro: %s}}\n"
+		"plane: {crypto: %s, offload: {tun_gso: %s, udp_gso: %s, udp_gro: %s}}\n"
 		"control: {",
 		crypto[c->plane.crypto], sw[c->plane.tun_gso], sw[c->plane.udp_gso],
 		sw[c->plane.udp_gro]);

@@ -78,6 +78,7 @@ static void read_export(struct doc *d, struct fy_node *n, void *object)
 const struct field conf_routing_fields[] = {
 	{"table", FIELD_U32, offsetof(struct config, routing.table), 1, UINT32_MAX},
 	{"default_table", FIELD_U32, offsetof(struct config, routing.default_table), 1, UINT32_MAX},
+	{"policy_table", FIELD_U32, offsetof(struct config, routing.policy_table), 1, 252},
 	{"protocol", FIELD_U8, offsetof(struct config, routing.protocol), 5, 255},
 	{"rule_priority", FIELD_U32, offsetof(struct config, routing.rule_priority), 1, 32760},
 	{"import", FIELD_CUSTOM, .read = read_import},
@@ -172,6 +173,7 @@ void conf_routing_defaults(struct config *c)
 {
 	c->routing.table = 252;
 	c->routing.default_table = 253;
+	c->routing.policy_table = 251;
 	c->routing.protocol = 157;
 	c->routing.rule_priority = 5200;
 	c->babel.hello_us = 4000 * MS;
@@ -205,9 +207,11 @@ static void print_filters(struct buf *b, const char *key, const struct conf_filt
 
 void conf_print_routing(const struct config *c, struct buf *b)
 {
-	buf_printf(b, "routing: {table: %u, default_table: %u, protocol: %u, rule_priority: %u",
-		c->routing.table, c->routing.default_table, (unsigned int)c->routing.protocol,
-		c->routing.rule_priority);
+	buf_printf(b,
+		"routing: {table: %u, default_table: %u, policy_table: %u, protocol: %u, "
+		"rule_priority: %u",
+		c->routing.table, c->routing.default_table, c->routing.policy_table,
+		(unsigned int)c->routing.protocol, c->routing.rule_priority);
 	print_filters(b, "import", c->routing.import, c->routing.import_count);
 	print_filters(b, "export", c->routing.export, c->routing.export_count);
 	buf_add_str(b, "}\nbabel: {");

@@ -294,10 +294,11 @@ static int check_fixed(const struct config *a, const struct config *b, struct bu
 		return refuse_restart(report, "plane.crypto");
 	if (a->routing.table != b->routing.table ||
 		a->routing.default_table != b->routing.default_table ||
+		a->routing.policy_table != b->routing.policy_table ||
 		a->routing.protocol != b->routing.protocol ||
 		a->routing.rule_priority != b->routing.rule_priority)
 		return refuse_restart(report,
-			"routing.table, default_table, protocol or rule_priority");
+			"routing.table, default_table, policy_table, protocol or rule_priority");
 	return 0;
 }
 

@@ -122,6 +122,9 @@ void node_command(struct node *n, struct view request, const struct node_outside
 	case CTL_TRACE:
 		node_trace_reply(n, r.argument, now, &j);
 		break;
+	case CTL_POLICIES:
+		node_policies_reply(n, &j);
+		break;
 	case CTL_DROPS:
 		drops_reply(n, o, &j);
 		break;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { TABLE_MAIN = 254 };
+enum { TABLE_MAIN = 254, RULES = 4 /* a family, without those of policies */ };
 
 static bool build_addresses(struct node *n, struct arena *a, struct kernel_state *k)
 {
@@ -43,10 +43,25 @@ bool node_kernel_has(const struct babel_prefix *p)
 	return !p->source.len || p->destination.addr.family == IP6;
 }
 
+/* Everything that a policy's rule brings here goes into the TUN. */
+static size_t policy_routes(const struct config *c, struct kernel_route *out)
+{
+	static const enum ip_family families[] = {IP4, IP6};
+	static const uint8_t zero[16];
+
+	for (size_t f = 0; f < 2; f++)
+		out[f] = (struct kernel_route){
+			.destination = {.addr = ipaddr_from(families[f], zero)},
+			.prefer = preferred(c, families[f]),
+			.table = c->routing.policy_table,
+		};
+	return 2;
+}
+
 static bool build_routes(struct node *n, struct arena *a, struct kernel_state *k)
 {
 	const struct config *c = n->config;
-	struct kernel_route *out = arena_calloc(a, c->static_route_count + n->rib.count,
+	struct kernel_route *out = arena_calloc(a, c->static_route_count + n->rib.count + 2,
 		sizeof(*out));
 	size_t count = c->static_route_count;
 
@@ -74,15 +89,55 @@ static bool build_routes(struct node *n, struct arena *a, struct kernel_state *k
 			.unreachable = r->unreachable,
 		};
 	}
+	if (c->policy_count)
+		count += policy_routes(c, out + count);
 	k->route = out;
 	k->route_count = count;
 	return true;
 }
 
+static bool is_of(const struct prefix *p, enum ip_family family)
+{
+	return p->addr.family == IP_NONE || p->addr.family == family;
+}
+
+/* What a policy fits goes into the TUN where the host's own routes, the default one aside, have
+ * nothing for it. What comes out of the TUN never does: an exit's packets would go round. A policy
+ * without a candidate whose packets go as without it has no rule. */
+static void policy_rules(const struct node *n, struct kernel_state *k, struct kernel_rule *out)
+{
+	static const enum ip_family families[] = {IP4, IP6};
+	const struct config *c = n->config;
+	const uint32_t priority = c->routing.rule_priority + RULES;
+
+	for (size_t f = 0; f < 2; f++) {
+		struct kernel_rule *r = &out[k->rule_count++];
+
+		*r = (struct kernel_rule){.family = families[f],
+			.priority = priority,
+			.table = TABLE_MAIN,
+			.suppress_prefixlength = -1};
+		memcpy(r->in, k->tun, sizeof(r->in));
+		for (size_t i = 0; i < c->policy_count; i++) {
+			const struct conf_policy *p = &c->policy[i];
+
+			if (!is_of(&p->source, families[f]) ||
+				!is_of(&p->destination, families[f]) || node_policy_direct(n, p))
+				continue;
+			out[k->rule_count++] = (struct kernel_rule){.family = families[f],
+				.priority = priority + 1,
+				.source = p->source,
+				.destination = p->destination,
+				.table = c->routing.policy_table,
+				.suppress_prefixlength = -1};
+		}
+	}
+}
+
 static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
 {
 	const struct config *c = n->config;
-	const struct kernel_rule rules[] = {
+	const struct kernel_rule rules[RULES] = {
 		{.mark = c->underlay.fwmark,
 			.mask = c->underlay.fwmask,
 			.table = TABLE_MAIN,
@@ -91,9 +146,9 @@ static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
 		{.table = TABLE_MAIN, .suppress_prefixlength = 0},
 		{.table = c->routing.default_table, .suppress_prefixlength = -1},
 	};
-	const size_t count = sizeof(rules) / sizeof(rules[0]);
+	const size_t count = RULES;
 	static const enum ip_family families[] = {IP4, IP6};
-	struct kernel_rule *out = arena_calloc(a, count * 2, sizeof(*out));
+	struct kernel_rule *out = arena_calloc(a, (count + 1 + c->policy_count) * 2, sizeof(*out));
 
 	if (!out)
 		return false;
@@ -105,6 +160,8 @@ static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
 			r->family = families[f];
 			r->priority = c->routing.rule_priority + (uint32_t)i;
 		}
+	if (c->policy_count)
+		policy_rules(n, k, out);
 	k->rule = out;
 	return true;
 }
@@ -124,6 +181,7 @@ bool node_kernel_build(struct node *n)
 	memcpy(ll + 8, n->router_id, sizeof(n->router_id));
 	k.link_local = ipaddr_from(IP6, ll);
 	k.protect_table = n->config->routing.table;
+	k.policy_table = n->config->routing.policy_table;
 	if (!build_addresses(n, a, &k) || !build_routes(n, a, &k) || !build_rules(n, a, &k)) {
 		arena_free(a);
 		n->out_of_memory++;

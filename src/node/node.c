@@ -27,6 +27,8 @@ static int start(struct node *n, const struct node_config *c, wtime now, struct 
 		return err;
 	err = node_rib_init(n);
 	if (!err)
+		err = node_steer_init(n);
+	if (!err)
 		err = node_speaker_start(n, now);
 	if (err < 0)
 		return err;
@@ -47,6 +49,7 @@ int node_new(const struct node_config *c, wtime now, struct node **ret, struct b
 		list_init(&n->snapshots);
 		list_init(&n->states);
 		list_init(&n->routes);
+		list_init(&n->policies);
 		n->rng = c->rng;
 		n->key = c->key;
 		n->config = c->config;
@@ -111,6 +114,8 @@ void node_free(struct node *n)
 		state_free(&container_of(it, struct node_state, list)->s);
 	list_for_each_safe (it, &n->snapshots)
 		node_snapshot_free(&container_of(it, struct node_snapshot, list)->s);
+	if (n->policy_names.bucket)
+		node_steer_free(n);
 	if (n->rib.bucket)
 		node_rib_free(n);
 	babel_free(n->babel);

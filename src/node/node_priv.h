@@ -11,6 +11,8 @@
 #include "ike/ike.h"
 #include "node/node.h"
 
+struct json;
+
 enum {
 	NODE_ID_MAX = 1024,   /* a DER identity, bytes */
 	NODE_LINK_TEXT = 256, /* a link's name for people, cut when longer */
@@ -108,11 +110,35 @@ struct node_route {
 	wtime since;
 };
 
+enum node_policy_status { NODE_POLICY_UNRESOLVED, NODE_POLICY_FALLBACK, NODE_POLICY_ACTIVE };
+
+/* A policy over all snapshots that name it, by its name: its counters go on. */
+struct node_policy {
+	struct plane_policy_state s;
+	struct list list; /* node.policies */
+	struct hash_node hash;
+	struct node *node;
+	char *name;
+	uint32_t snapshots;       /* that name it */
+	bool wanted, wanted_next; /* the last snapshot has it; the one being made */
+	bool direct;              /* no candidate is left, and packets go as without it */
+	enum node_policy_status status;
+	int candidate; /* in use, counted from 0; -1: none */
+	struct ipaddr segment[CONF_SEGMENTS_MAX];
+	uint32_t segment_count;
+};
+
 struct node_snapshot {
 	struct plane_snapshot s;
 	struct list list; /* node.snapshots: alive, the plane's included */
 	struct arena *arena;
 	struct fib *fib;
+	/* see steer.c; NULL: none */
+	struct policy *rules;
+	struct srv6_table *localsid;
+	struct fib *sid_space, *mesh_source, *exit_allow;
+	struct node_policy **policy; /* that it names */
+	size_t policies;
 };
 
 struct node_queued {
@@ -136,7 +162,8 @@ struct node {
 	struct hash rib;
 	struct list routes;
 	uint64_t route_changes;
-	struct list links, children, actions, snapshots, states;
+	struct list links, children, actions, snapshots, states, policies;
+	struct hash policy_names;
 	struct node_queued *given; /* the action that the caller has in hand */
 	struct buf datagram;       /* the IKE datagram in hand */
 	struct node_link **slot;   /* by slot; a slot is taken until LINK_GONE */
@@ -238,6 +265,25 @@ uint16_t node_link_mtu(const struct node *n, const struct node_link *l);
 /* The link that carries a static route to a node now; NULL: none is up. */
 struct node_link *node_static_link(struct node *n, const struct conf_static_route *r);
 
+/* ---- steer.c ---- */
+/* The routes of a snapshot: values are indexes of its next hops. */
+struct node_routes {
+	const struct fib_entry *entry;
+	size_t count;
+};
+int node_steer_init(struct node *n);
+void node_steer_free(struct node *n);
+/* Builds what a snapshot has of policies and segments, when its links and next hops are there.
+ * False without memory. */
+bool node_steer_build(struct node *n, struct node_snapshot *snap, const struct node_routes *routes);
+/* Frees it again. */
+void node_steer_release(struct node_snapshot *snap);
+/* The node's own locator; false: it has none. */
+bool node_locator(const struct node *n, struct prefix *ret);
+/* True when packets of a policy go as if there were none: its kernel rule is taken back. */
+bool node_policy_direct(const struct node *n, const struct conf_policy *c);
+void node_policies_reply(struct node *n, struct json *j);
+
 /* ---- speaker.c ---- */
 int node_speaker_start(struct node *n, wtime now);
 /* Whether this node carries the packets of others: unless its configuration or the registry says
@@ -279,7 +325,6 @@ bool node_kernel_build(struct node *n);
 bool node_kernel_has(const struct babel_prefix *p);
 
 /* ---- status.c ---- */
-struct json;
 void node_status_reply(struct node *n, const struct node_outside *o, wtime now, struct json *j);
 void node_links_reply(struct node *n, wtime now, struct json *j);
 /* {"organization", "name"} and, when wanted, "serial", as the member `peer`. */

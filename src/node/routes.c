@@ -161,6 +161,7 @@ static void tell(struct walk *w, const struct node_told *r)
 static void fixed_routes(struct walk *w)
 {
 	const struct config *c = w->n->config;
+	struct prefix locator;
 
 	for (size_t i = 0; i < c->tun.address_count; i++)
 		tell(w,
@@ -173,6 +174,9 @@ static void fixed_routes(struct walk *w)
 				.source = c->announce[i].source,
 				.origin = "local",
 				.selected = true});
+	if (node_locator(w->n, &locator))
+		route_object(w,
+			&(struct route){.prefix = locator, .origin = "local", .selected = true});
 	for (size_t i = 0; i < c->static_route_count; i++) {
 		const struct node_link *via = node_static_link(w->n, &c->static_route[i]);
 

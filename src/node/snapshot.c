@@ -125,11 +125,30 @@ static void add_learned(struct builder *b)
 	}
 }
 
+/* The locator of a node that Babel does not tell of is behind a link with it. */
+static void add_locators(struct builder *b)
+{
+	const struct registry *reg = b->n->registry;
+
+	for (size_t i = 0; i < reg->node_count; i++) {
+		const struct registry_node *r = &reg->node[i];
+		const struct conf_static_route to = {.prefix = r->srv6,
+			.organization = r->organization,
+			.node = r->name};
+		struct node_link *l = r->has_srv6 ? node_static_link(b->n, &to) : NULL;
+		const struct babel_prefix p = {.destination = r->srv6};
+
+		if (l && !l->dead && !node_rib_find(b->n, &p))
+			add_entry(b, &r->srv6, NULL, hop_of(l));
+	}
+}
+
 static bool build_routes(struct builder *b)
 {
 	const struct config *c = b->n->config;
 	size_t max = c->tun.address_count + c->announce_count + c->static_route_count +
-		b->n->rib.count;
+		b->n->rib.count + 1 + b->n->registry->node_count;
+	struct prefix locator;
 
 	b->entry = arena_calloc(b->snap->arena, max, sizeof(*b->entry));
 	b->hop = arena_calloc(b->snap->arena, HOP_FIRST_LINK + b->n->slots, sizeof(*b->hop));
@@ -150,7 +169,10 @@ static bool build_routes(struct builder *b)
 	for (size_t i = 0; i < c->static_route_count; i++)
 		add_entry(b, &c->static_route[i].prefix, NULL,
 			hop_of(node_static_link(b->n, &c->static_route[i])));
+	if (node_locator(b->n, &locator)) /* SIDs are acted on before; what is none is nowhere */
+		add_entry(b, &locator, NULL, HOP_UNREACHABLE);
 	add_learned(b);
+	add_locators(b);
 	if (fib_build(b->entry, b->entries, &b->snap->fib) < 0)
 		return false;
 	b->snap->s.fib = b->snap->fib;
@@ -227,7 +249,9 @@ void node_snapshot_send(struct node *n)
 	snap->s.transit = node_transit(n);
 	snap->s.tun_mtu = n->config->tun.mtu;
 	m.snapshot = &snap->s;
-	if (!build_links(&b) || !build_routes(&b) || !build_own(&b) || !node_to_plane(n, &m)) {
+	if (!build_links(&b) || !build_routes(&b) || !build_own(&b) ||
+		!node_steer_build(n, snap, &(struct node_routes){b.entry, b.entries}) ||
+		!node_to_plane(n, &m)) {
 		n->out_of_memory++; /* the plane keeps the last one; the next change tries again */
 		node_snapshot_free(&snap->s);
 		return;
@@ -243,6 +267,7 @@ void node_snapshot_free(const struct plane_snapshot *s)
 		return;
 	snap = container_of((void *)(uintptr_t)s, struct node_snapshot, s);
 	list_del(&snap->list);
+	node_steer_release(snap);
 	fib_free(snap->fib);
 	arena_free(snap->arena);
 	w_free(snap);

@@ -17,8 +17,13 @@ enum {
 
 /* ---- filters; what is refused always comes before the configured ones ---- */
 
-static bool is_own(const struct config *c, const struct babel_prefix *p)
+static bool is_own(const struct node *n, const struct babel_prefix *p)
 {
+	const struct config *c = n->config;
+	struct prefix locator;
+
+	if (!p->source.len && node_locator(n, &locator) && prefix_equal(&locator, &p->destination))
+		return true;
 	for (size_t i = 0; i < c->announce_count; i++)
 		if (prefix_equal(&c->announce[i].destination, &p->destination) &&
 			c->announce[i].source.len == p->source.len &&
@@ -117,7 +122,7 @@ static bool import(void *ctx, const struct babel_offer *o)
 	const struct registry_node *from = node_of(n, o->router_id);
 	int verdict;
 
-	if (is_unroutable(p) || is_own(c, &o->prefix) || is_endpoint(n, p) ||
+	if (is_unroutable(p) || is_own(n, &o->prefix) || is_endpoint(n, p) ||
 		!is_allowed(n, from, p) || is_relayed_by_leaf(n, o, from))
 		return false;
 	verdict = rules(c->routing.import, c->routing.import_count, p, from);
@@ -199,6 +204,7 @@ int node_speaker_start(struct node *n, wtime now)
 static int originate_all(struct node *n, wtime now)
 {
 	const struct config *c = n->config;
+	struct babel_prefix locator = {0};
 	int err = 0;
 
 	for (size_t i = 0; !err && i < c->tun.address_count; i++) {
@@ -211,6 +217,8 @@ static int originate_all(struct node *n, wtime now)
 
 		err = babel_originate(n->babel, &p, 0, now);
 	}
+	if (!err && node_locator(n, &locator.destination))
+		err = babel_originate(n->babel, &locator, 0, now);
 	return err;
 }
 
@@ -221,7 +229,7 @@ static void withdraw_old(struct node *n, wtime now)
 	size_t it = 0;
 
 	while (babel_routes(n->babel, &it, &r))
-		if (r.own && !is_own(n->config, &r.prefix)) {
+		if (r.own && !is_own(n, &r.prefix)) {
 			babel_withdraw(n->babel, &r.prefix, now);
 			it = 0;
 		}

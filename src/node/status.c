@@ -166,6 +166,7 @@ void node_links_reply(struct node *n, wtime now, struct json *j)
 static void counts(struct node *n, struct json *j)
 {
 	uint64_t up = 0, all = 0;
+	struct prefix locator;
 
 	list_for_each (it, &n->links) {
 		all++;
@@ -176,7 +177,7 @@ static void counts(struct node *n, struct json *j)
 	json_uint(j, "links", all);
 	json_uint(j, "routes",
 		n->config->tun.address_count + n->config->announce_count +
-			n->config->static_route_count + n->rib.count);
+			n->config->static_route_count + node_locator(n, &locator) + n->rib.count);
 	json_object_end(j);
 }
 

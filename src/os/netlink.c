@@ -192,6 +192,8 @@ static int netlink_learn(struct os_netlink *n, const struct kernel_state *want)
 	int r = 0;
 
 	n->protocol = want->protocol;
+	if (want->policy_table)
+		r = netlink_set_add(&n->tables, want->policy_table);
 	for (size_t i = 0; i < want->route_count && r == 0; i++)
 		r = netlink_set_add(&n->tables, want->route[i].table);
 	for (size_t i = 0; i < want->rule_count && r == 0; i++) {

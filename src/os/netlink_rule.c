@@ -1,5 +1,5 @@
-/* Policy rules, as ip-rule(8) has them. Ours bear our protocol number, have no selector but the
- * mark, and point to one of our tables or stand at one of our priorities. */
+/* Policy rules, as ip-rule(8) has them. Ours bear our protocol number, select by mark, prefixes and
+ * interface, and point to one of our tables or stand at one of our priorities. */
 #include <errno.h>
 #include <linux/fib_rules.h>
 #include <netlink/attr.h>
@@ -19,6 +19,13 @@ static uint32_t rule_u32(struct nlattr **a, int which, uint32_t otherwise)
 								 : otherwise;
 }
 
+static struct prefix rule_prefix(const struct nlattr *a, uint8_t len, int family)
+{
+	struct ipaddr ip = a ? netlink_get_ip(a, family) : (struct ipaddr){0};
+
+	return ip.family == IP_NONE || !len ? (struct prefix){0} : prefix_of(&ip, len);
+}
+
 static int rule_each(void *ctx, struct nlmsghdr *h)
 {
 	struct rules *all = ctx;
@@ -28,10 +35,13 @@ static int rule_each(void *ctx, struct nlmsghdr *h)
 
 	if (h->nlmsg_type != RTM_NEWRULE || nlmsg_parse(h, sizeof(*f), a, FRA_MAX, NULL) < 0)
 		return 0;
-	if (!a[FRA_PROTOCOL] || nla_get_u8(a[FRA_PROTOCOL]) != all->n->protocol || a[FRA_SRC] ||
-		a[FRA_DST] || a[FRA_IIFNAME] || a[FRA_OIFNAME])
+	if (!a[FRA_PROTOCOL] || nla_get_u8(a[FRA_PROTOCOL]) != all->n->protocol || a[FRA_OIFNAME])
 		return 0;
 	got.family = f->family == AF_INET ? IP4 : IP6;
+	got.source = rule_prefix(a[FRA_SRC], f->src_len, f->family);
+	got.destination = rule_prefix(a[FRA_DST], f->dst_len, f->family);
+	if (a[FRA_IIFNAME])
+		(void)nla_strlcpy(got.in, a[FRA_IIFNAME], sizeof(got.in));
 	got.priority = rule_u32(a, FRA_PRIORITY, 0);
 	got.mark = rule_u32(a, FRA_FWMARK, 0);
 	got.mask = rule_u32(a, FRA_FWMASK, 0);
@@ -59,7 +69,9 @@ static int rule_dump(struct os_netlink *n, int family, struct rules *all)
 static int rule_change(struct os_netlink *n, const struct kernel_rule *k, bool add)
 {
 	struct fib_rule_hdr f = {.family = (uint8_t)netlink_family(k->family),
-		.action = FR_ACT_TO_TBL};
+		.action = FR_ACT_TO_TBL,
+		.src_len = k->source.len,
+		.dst_len = k->destination.len};
 	struct nl_msg *m = netlink_message(add ? RTM_NEWRULE : RTM_DELRULE,
 		NLM_F_ACK | (add ? NLM_F_CREATE | NLM_F_EXCL : 0), &f, sizeof(f));
 	int r = m ? 0 : -ENOMEM;
@@ -74,6 +86,12 @@ static int rule_change(struct os_netlink *n, const struct kernel_rule *k, bool a
 		r = nla_put_u32(m, FRA_FWMASK, k->mask);
 	if (r == 0 && k->suppress_prefixlength >= 0)
 		r = nla_put_u32(m, FRA_SUPPRESS_PREFIXLEN, (uint32_t)k->suppress_prefixlength);
+	if (r == 0 && k->source.len)
+		r = netlink_put_ip(m, FRA_SRC, &k->source.addr);
+	if (r == 0 && k->destination.len)
+		r = netlink_put_ip(m, FRA_DST, &k->destination.addr);
+	if (r == 0 && k->in[0])
+		r = nla_put_string(m, FRA_IIFNAME, k->in);
 	if (r == 0)
 		r = nla_put_u8(m, FRA_PROTOCOL, n->protocol);
 	if (r < 0) {
@@ -87,6 +105,10 @@ static bool rule_equal(const struct kernel_rule *a, const struct kernel_rule *b)
 {
 	return a->family == b->family && a->priority == b->priority && a->mask == b->mask &&
 		(a->mask == 0 || a->mark == b->mark) && a->table == b->table &&
+		a->source.len == b->source.len && a->destination.len == b->destination.len &&
+		(!a->source.len || prefix_equal(&a->source, &b->source)) &&
+		(!a->destination.len || prefix_equal(&a->destination, &b->destination)) &&
+		strcmp(a->in, b->in) == 0 &&
 		(a->suppress_prefixlength < 0 ? -1 : a->suppress_prefixlength) ==
 		(b->suppress_prefixlength < 0 ? -1 : b->suppress_prefixlength);
 }

@@ -16,6 +16,7 @@ static const struct tool_command commands[] = {
 	{"neighbours", "", tool_neighbours, "who speaks Babel with us, with round trip and costs"},
 	{"trace", "SRC DST", tool_trace, "what happens to a packet, and why", .words_min = 2,
 		.words_max = 2},
+	{"policies", "", tool_policies, "where packets are steered, and how many were"},
 	{"drops", "", tool_drops, "packets dropped, by reason"},
 	{"reload", "[--dry-run] [--force]", tool_reload, "read configuration and registry again",
 		.options = TOOL_DRY_RUN | TOOL_FORCE},

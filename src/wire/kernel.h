@@ -18,11 +18,14 @@ struct kernel_route {
 	bool unreachable;
 };
 
-/* A policy rule, `ip rule` form, for one family. */
+/* A policy rule, `ip rule` form, for one family. Of packets that come in by an interface, and from
+ * and to prefixes, when these are set. */
 struct kernel_rule {
 	enum ip_family family;
 	uint32_t priority;
-	uint32_t mark, mask; /* mask 0: any packet */
+	uint32_t mark, mask;               /* mask 0: any packet */
+	struct prefix source, destination; /* length 0: any */
+	char in[KERNEL_NAME];              /* "": any */
 	uint32_t table;
 	int suppress_prefixlength; /* -1: not set */
 };
@@ -48,4 +51,5 @@ struct kernel_state {
 	 * the rule behind; a route equal to a connected network is left out and reported. 0: no
 	 * such table. */
 	uint32_t protect_table;
+	uint32_t policy_table; /* ours too, also when nothing is in it; 0: none */
 };

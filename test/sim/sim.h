@@ -31,6 +31,7 @@ struct sim_options {
 	const char *more_yaml; /* appended to each configuration, or NULL */
 	bool one_organization;
 	bool learn; /* no static routes: Babel finds the ways */
+	bool srv6;  /* node i has the locator fd00:5:<i + 1>::/64 in the registry */
 };
 
 struct sim *sim_new(const struct sim_options *o);
@@ -83,6 +84,8 @@ int sim_next_hop(struct sim *s, unsigned int i, unsigned int to);
 bool sim_all_routed(struct sim *s);
 /* The sum of a node's drops by a reason. */
 uint64_t sim_drops(struct sim *s, unsigned int i, const char *reason);
+/* Packets that node i has passed on from link to link. */
+uint64_t sim_transit(const struct sim *s, unsigned int i);
 /* IKE datagrams that node i has sent so far, and all UDP datagrams. */
 uint64_t sim_ike_sent(const struct sim *s, unsigned int i);
 uint64_t sim_udp_sent(const struct sim *s, unsigned int i);

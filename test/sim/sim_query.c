@@ -177,3 +177,13 @@ bool sim_all_routed(struct sim *s)
 	}
 	return true;
 }
+
+uint64_t sim_transit(const struct sim *s, unsigned int i)
+{
+	struct plane_counters c;
+
+	if (!s->node[i].plane)
+		return 0;
+	plane_counters(s->node[i].plane, &c);
+	return c.transit_packets;
+}

@@ -38,8 +38,12 @@ static void registry_text(const struct sim *s, const bool *present, struct buf *
 			"\"endpoints\": "
 			"[{\"serial_number\": \"0\", \"address_family\": \"ip4\", \"address\": "
 			"\"%s\", "
-			"\"port\": 13000}]}]}",
+			"\"port\": 13000}]",
 			org, i, ipaddr_format(&a, addr));
+		if (s->options.srv6)
+			buf_printf(b, ", \"remarks\": {\"weft\": {\"srv6\": \"fd00:5:%x::/64\"}}",
+				i + 1);
+		buf_add_str(b, "}]}");
 	}
 	buf_add_str(b, "]");
 }
