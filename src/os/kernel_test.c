@@ -213,6 +213,56 @@ static void test_apply_and_withdraw(void **state)
 	foreign("del");
 }
 
+/* Rules that select by prefix and interface, as policies need: made, known again, taken back. */
+static void test_rules_that_select(void **state)
+{
+	struct kernel_rule rule[4] = {
+		{.family = IP4, .priority = 5204, .table = 254, .in = "weft-test0"},
+		{.family = IP4, .priority = 5205, .source = net("10.1.0.0/16"), .table = 251},
+		{.family = IP4,
+			.priority = 5205,
+			.source = net("10.2.0.0/16"),
+			.destination = net("198.51.100.0/24"),
+			.table = 251},
+		{.family = IP6, .priority = 5205, .destination = net("fd00:8::/32"), .table = 251},
+	};
+	struct buf before, after, again;
+	struct fixture f;
+
+	(void)state;
+	before = snapshot();
+	fixture_open(&f);
+	for (size_t i = 0; i < 4; i++)
+		rule[i].suppress_prefixlength = -1;
+	f.state.rule = rule;
+	f.state.rule_count = 4;
+	f.state.policy_table = 251;
+	fixture_apply(&f);
+	assert_true(shows("ip rule", "5204:\tfrom all iif weft-test0 lookup main proto 157"));
+	assert_true(shows("ip rule", "5205:\tfrom 10.1.0.0/16 lookup 251 proto 157"));
+	assert_true(shows("ip rule",
+		"5205:\tfrom 10.2.0.0/16 to 198.51.100.0/24 lookup 251 proto 157"));
+	assert_true(shows("ip -6 rule", "5205:\tfrom all to fd00:8::/32 lookup 251 proto 157"));
+	after = snapshot();
+	fixture_apply(&f);
+	again = snapshot();
+	assert_equal_text(&after, &again);
+	f.state.rule_count = 2;
+	fixture_apply(&f);
+	assert_true(shows("ip rule", "from 10.1.0.0/16"));
+	assert_false(shows("ip rule", "from 10.2.0.0/16"));
+	/* a successor that has no policies knows them as ours */
+	os_netlink_close(f.netlink);
+	assert_int_equal(os_netlink_open(NULL, &f.netlink, &f.errors), 0);
+	f.state.rule_count = 0;
+	fixture_apply(&f);
+	assert_false(shows("ip rule", "5205:"));
+	assert_int_equal(os_netlink_withdraw(f.netlink, &f.errors), 0);
+	fixture_close(&f);
+	after = snapshot();
+	assert_equal_text(&before, &after);
+}
+
 /* Killed: rules and unreachable routes stay. The next start and stop clean them up. */
 static void test_leftovers(void **state)
 {
@@ -400,6 +450,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_apply_and_withdraw),
+		cmocka_unit_test(test_rules_that_select),
 		cmocka_unit_test(test_leftovers),
 		cmocka_unit_test(test_link_local),
 		cmocka_unit_test(test_six_disabled),

@@ -1,0 +1,192 @@
+"""Four daemons: traffic of a LAN behind n1 to a LAN behind n4 goes n1, n2, n3, n2, n4 because a
+policy says so, as counters at each node prove; what an exit takes out; what comes of a dead
+waypoint; the kernel as it was."""
+import sys
+
+import pytest
+
+from lab import Mesh, TcpSession, wait_ping, wait_until
+
+COUNT = 500
+CONTROL = 40  # packets of Babel and probes that may be among those of a link meanwhile
+SERVER = {"ip4": "198.51.100.9", "ip6": "2001:db8:4::9"}
+LONG_WAY = {"via": ["n2", "org3/n3", "n2"], "exit": "n4"}
+UDP_RECEIVE = """
+import socket, sys
+address, count = sys.argv[1], int(sys.argv[2])
+sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+sock.bind((address, 7777))
+sock.settimeout(3)
+print("ready", flush=True)
+got = []
+try:
+    while len(got) < count:
+        got.append(int(sock.recv(100)))
+except TimeoutError:
+    pass
+print("got", len(got), "inorder" if got == sorted(got) else "reordered", flush=True)
+"""
+UDP_SEND = """
+import socket, sys, time
+address, count = sys.argv[1], int(sys.argv[2])
+sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(count):
+    sock.sendto(str(i).encode(), (address, 7777))
+    time.sleep(0.001)
+"""
+
+
+def policies(candidates, fallback="drop", prefixes=("198.51.100.0/24", "2001:db8:4::/64")):
+    return [{"name": f"to-{i}", "source": source, "destination": destination,
+             "candidates": candidates, "fallback": fallback}
+            for i, (source, destination) in enumerate(
+                zip(("10.1.0.0/24", "2001:db8:1::/64"), prefixes))]
+
+
+class Steered:
+    """client - n1 … n4 - server; n4's LAN is announced by nobody."""
+
+    def __init__(self, lab, candidates=(LONG_WAY,), allow=True, **policy):
+        self.mesh = Mesh(lab, 4)
+        self.remarks = self.mesh.registry(
+            {i: {"srv6": f"fd00:5:{i}::/64"} for i in self.mesh.numbers()})
+        self.client, self.server = lab.ns("client"), lab.ns("server")
+        lab.lan({self.mesh.spaces[0]: "10.1.0.1/24 2001:db8:1::1/64",
+                 self.client: "10.1.0.2/24 2001:db8:1::2/64"}, label="left")
+        lab.lan({self.mesh.spaces[3]: "198.51.100.1/24 2001:db8:4::1/64",
+                 self.server: "198.51.100.9/24 2001:db8:4::9/64"}, label="right")
+        for ns, near in ((self.client, ("10.1.0.1", "2001:db8:1::1")),
+                         (self.server, ("198.51.100.1", "2001:db8:4::1"))):
+            ns.ip(f"route add default via {near[0]}")
+            ns.ip(f"-6 route add default via {near[1]}")
+        for ns in (self.mesh.spaces[0], self.mesh.spaces[3]):
+            ns.sysctl("net.ipv4.ip_forward", 1)
+            ns.sysctl("net.ipv6.conf.all.forwarding", 1)
+        for i in self.mesh.numbers():
+            self.mesh.reconfigure(i, registry=self.remarks)
+        self.steer(candidates, reload=False, **policy)
+        if allow:
+            self.mesh.reconfigure(4, registry=self.remarks, exit={
+                "allow": ["198.51.100.0/24", "2001:db8:4::/64"]})
+        self.head, self.exit = self.mesh.nodes[0], self.mesh.nodes[3]
+
+    def steer(self, candidates, reload=True, **policy):
+        node = self.mesh.reconfigure(
+            1, registry=self.remarks, announce=["10.1.0.0/24", "2001:db8:1::/64"],
+            policies=policies(list(candidates), **policy) if candidates else [])
+        if reload:
+            node.reload()
+
+    def start(self):
+        self.mesh.start()
+        self.mesh.wait_up()
+        self.wait_state("active")
+        # the way back, as the exit's kernel has it
+        for family, prefix in (("-4", "10.1.0.0/24"), ("-6", "2001:db8:1::/64")):
+            wait_until(lambda f=family, p=prefix: p in self.mesh.spaces[3].ip(
+                f"{f} route show table 252"), 10, f"the exit to learn {prefix}")
+        return self
+
+    def policy(self):
+        return self.head.ask("policies")["policies"]
+
+    def wait_state(self, state, candidate=None, timeout=10.0):
+        def reached():
+            return all(p["state"] == state and candidate in (None, p["candidate"])
+                       for p in self.policy())
+        wait_until(reached, timeout, f"the policies to be {state} {candidate}")
+
+    def counters(self, i):
+        """{peer: (received, sent)} of node i's links."""
+        return {link["peer"]["name"]: (link["rx"]["packets"], link["tx"]["packets"])
+                for link in self.mesh.nodes[i - 1].links()}
+
+    def send(self, family, count=COUNT):
+        """Sends datagrams from client to server; how many arrived, and whether in order."""
+        receiver = self.server.start(sys.executable, "-c", UDP_RECEIVE, SERVER[family], count,
+                                     name=f"udp-{family}")
+        receiver.wait_log("^ready$")
+        self.client.run(sys.executable, "-c", UDP_SEND, SERVER[family], count)
+        receiver.wait_log("^got ", 10)
+        _, got, order = receiver.log().split("\n")[1].split()
+        return int(got), order
+
+
+@pytest.mark.parametrize("family", ["ip4", "ip6"])
+def test_through_a_waypoint_twice(lab, family):
+    net = Steered(lab).start()
+    before = {i: net.counters(i) for i in (1, 2, 3, 4)}
+    packets = sum(p["packets"] for p in net.policy())
+    assert net.send(family) == (COUNT, "inorder")
+    assert sum(p["packets"] for p in net.policy()) - packets == COUNT
+    after = {i: net.counters(i) for i in (1, 2, 3, 4)}
+
+    def grew(i, peer):
+        return [b - a for a, b in zip(before[i][peer], after[i][peer])]
+    want = {(1, "n2"): (0, 1), (2, "n1"): (1, 0), (2, "n3"): (1, 1), (3, "n2"): (1, 1),
+            (2, "n4"): (0, 1), (4, "n2"): (1, 0), (1, "n4"): (0, 0), (1, "n3"): (0, 0),
+            (3, "n4"): (0, 0)}
+    for (i, peer), times in want.items():
+        for got, expected in zip(grew(i, peer), times):
+            assert expected * COUNT <= got <= expected * COUNT + CONTROL, (i, peer, got)
+    # and a session both ways, back by the plain route
+    session = TcpSession(net.client, net.server, SERVER[family])
+    for _ in range(5):
+        session.exchange()
+
+
+def test_the_next_candidate_while_a_waypoint_is_away(lab):
+    net = Steered(lab, [{"via": ["n2"], "exit": "n4"}, {"via": ["n3"], "exit": "n4"}]).start()
+    net.wait_state("active", 0)
+    net.mesh.nodes[1].kill()
+    net.wait_state("active", 1)
+    assert net.send("ip4") == (COUNT, "inorder")
+    net.mesh.nodes[1].start()
+    net.wait_state("active", 0, 20)
+    assert net.send("ip6") == (COUNT, "inorder")
+
+
+def test_what_comes_of_packets_without_a_candidate(lab):
+    net = Steered(lab, [{"via": ["n2"], "exit": "n4"}]).start()
+    net.mesh.nodes[1].kill()
+    net.wait_state("fallback")
+    assert net.send("ip4", 50)[0] == 0
+    assert net.policy()[0]["dropped"] == 50
+    assert net.head.drops()["policy-fallback"] == 50
+    # direct: as if there were none, and then the host has no way
+    net.steer([{"via": ["n2"], "exit": "n4"}], fallback="direct")
+    wait_until(lambda: "lookup 251" not in net.mesh.spaces[0].ip("rule"), 5, "the rule to go")
+    assert net.policy()[0]["dropped"] == 50
+
+
+def test_an_exit_reaches_what_it_may(lab):
+    net = Steered(lab, [{"exit": "n4"}], allow=False).start()
+    assert net.send("ip4", 50)[0] == 0
+    assert net.exit.drops()["exit-refused"] == 50
+    net.mesh.reconfigure(4, registry=net.remarks, announce=["198.51.100.0/24"]).reload()
+    assert net.send("ip4", 50)[0] == 50
+    assert net.send("ip6", 50)[0] == 0
+
+
+def test_a_reload_leaves_links_and_the_kernel_alone(lab):
+    net = Steered(lab, candidates=())
+    net.mesh.start()
+    net.mesh.wait_up()
+    before, pairs = net.mesh.spaces[0].snapshot(), net.mesh.pairs()
+    net.steer([LONG_WAY])
+    net.wait_state("active")
+    assert net.send("ip4", 50)[0] == 50
+    net.steer(())
+    assert net.mesh.pairs() == pairs
+    assert before.diff(net.mesh.spaces[0].snapshot()) == []
+    assert net.policy() == []
+    net.mesh.nodes[0].stop()
+
+
+def test_no_sids_from_the_host(lab):
+    """RFC 8754 5.1: a host does not send to SIDs."""
+    net = Steered(lab).start()
+    net.mesh.spaces[0].run("ping", "-6", "-c", 3, "-i", 0.2, "-W", 1, "fd00:5:3::2", check=False)
+    assert net.head.drops()["srv6-from-tun"] == 3
+    wait_ping(net.mesh.spaces[0], net.mesh.inner(3))
