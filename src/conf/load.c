@@ -172,7 +172,7 @@ static void check_hop(struct load *s, const struct conf_hop *h)
 	if (h->text && h->sid.family == IP_NONE && !is_known(s, h))
 		complain(s->warnings, s->l->config->file, &h->at,
 			"\"%.60s\" has no SID: the registry needs remarks.weft.srv6 for such a "
-		        "node, "
+			"node, "
 			"or srv6.sids the name",
 			h->text);
 }

@@ -24,7 +24,7 @@ static void read_locator(struct doc *d, struct fy_node *n, void *object)
 		!is_sid(&c->srv6.locator.addr))
 		doc_error(d, n,
 			"srv6.locator must be an IPv6 prefix of length %d at most, as "
-		        "fd00:5:1::/64",
+			"fd00:5:1::/64",
 			LOCATOR_MAX);
 }
 

@@ -282,6 +282,10 @@ void node_steer_release(struct node_snapshot *snap);
 bool node_locator(const struct node *n, struct prefix *ret);
 /* True when packets of a policy go as if there were none: its kernel rule is taken back. */
 bool node_policy_direct(const struct node *n, const struct conf_policy *c);
+/* The policy that a packet of this host or its LANs falls under, by the last snapshot; what steered
+ * packets come from is in ret_source. NULL: none. */
+const struct node_policy *node_policy_of(const struct node *n, const struct ipaddr *dst,
+	const struct ipaddr *src, struct ipaddr *ret_source);
 void node_policies_reply(struct node *n, struct json *j);
 
 /* ---- speaker.c ---- */

@@ -175,8 +175,10 @@ static void fixed_routes(struct walk *w)
 				.origin = "local",
 				.selected = true});
 	if (node_locator(w->n, &locator))
-		route_object(w,
-			&(struct route){.prefix = locator, .origin = "local", .selected = true});
+		tell(w,
+			&(struct node_told){.prefix = locator,
+				.origin = "local",
+				.selected = true});
 	for (size_t i = 0; i < c->static_route_count; i++) {
 		const struct node_link *via = node_static_link(w->n, &c->static_route[i]);
 

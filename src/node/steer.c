@@ -477,6 +477,22 @@ bool node_policy_direct(const struct node *n, const struct conf_policy *c)
 	return p && p->direct;
 }
 
+const struct node_policy *node_policy_of(const struct node *n, const struct ipaddr *dst,
+	const struct ipaddr *src, struct ipaddr *ret_source)
+{
+	const struct node_snapshot *snap = container_of(n->snapshots.prev, struct node_snapshot,
+		list);
+	const struct policy_rule *r;
+
+	if (list_empty(&n->snapshots) || !snap->rules)
+		return NULL;
+	r = policy_find(snap->rules, dst, src);
+	if (!r)
+		return NULL;
+	*ret_source = snap->s.srv6->source;
+	return snap->policy[r->steer];
+}
+
 static uint64_t count(const uint64_t *p)
 {
 	return __atomic_load_n(p, __ATOMIC_RELAXED);

@@ -13,8 +13,10 @@ enum { MAP_LOSS_FREE = 2 }; /* per cent: below, a metric is made of round trips 
 struct trace {
 	struct node *n;
 	struct ipaddr src, dst;
-	struct node_told told;           /* the route that decides */
-	struct babel_route_info learned; /* told.learned, when it is not NULL */
+	struct ipaddr by_src, by_dst;     /* what is routed by: of the outer header, if steered */
+	const struct node_policy *policy; /* NULL: none */
+	struct node_told told;            /* the route that decides */
+	struct babel_route_info learned;  /* told.learned, when it is not NULL */
 	bool found, unreachable;
 	const char *verdict;
 	struct buf reason;
@@ -26,8 +28,8 @@ static void consider(struct trace *t, const struct node_told *r, bool unreachabl
 {
 	const struct node_told *best = &t->told;
 
-	if (!prefix_contains(&r->prefix, &t->dst) ||
-		(r->source.len && !prefix_contains(&r->source, &t->src)))
+	if (!prefix_contains(&r->prefix, &t->by_dst) ||
+		(r->source.len && !prefix_contains(&r->source, &t->by_src)))
 		return;
 	if (t->found &&
 		(r->prefix.len < best->prefix.len ||
@@ -68,6 +70,48 @@ static void find_fixed(struct trace *t)
 	}
 }
 
+/* A locator that no route is known to is behind a link with its node: snapshot.c. */
+static void find_locators(struct trace *t)
+{
+	const struct registry *reg = t->n->registry;
+
+	for (size_t i = 0; i < reg->node_count; i++) {
+		const struct registry_node *r = &reg->node[i];
+		const struct babel_prefix p = {.destination = r->srv6};
+		const struct conf_static_route to = {.prefix = r->srv6,
+			.organization = r->organization,
+			.node = r->name};
+		const struct node_link *via = r->has_srv6 && !node_rib_find(t->n, &p)
+			? node_static_link(t->n, &to)
+			: NULL;
+
+		if (via)
+			consider(t,
+				&(struct node_told){.prefix = r->srv6,
+					.origin = "static",
+					.via = via,
+					.selected = true},
+				false);
+	}
+}
+
+static bool is_steered(const struct trace *t)
+{
+	return t->policy && t->policy->status == NODE_POLICY_ACTIVE;
+}
+
+/* What the policies say: by which addresses the packet is routed. */
+static void steer(struct trace *t)
+{
+	t->by_src = t->src;
+	t->by_dst = t->dst;
+	t->policy = node_policy_of(t->n, &t->dst, &t->src, &t->by_src);
+	if (!is_steered(t))
+		t->by_src = t->src;
+	else
+		t->by_dst = t->policy->segment[0];
+}
+
 static bool same_prefix(const struct babel_prefix *p, const struct node_told *r)
 {
 	return prefix_equal(&p->destination, &r->prefix) && p->source.len == r->source.len &&
@@ -105,7 +149,8 @@ static bool is_endpoint(const struct trace *t)
 	list_for_each (it, &t->n->links) {
 		const struct node_link *l = container_of(it, struct node_link, list);
 
-		if (ipaddr_equal(&l->remote.ip, &t->dst) || ipaddr_equal(&l->local.ip, &t->dst))
+		if (ipaddr_equal(&l->remote.ip, &t->by_dst) ||
+			ipaddr_equal(&l->local.ip, &t->by_dst))
 			return true;
 	}
 	return false;
@@ -119,6 +164,11 @@ static void judge(struct trace *t)
 	if (ipaddr_is_link_local(&t->dst) || ipaddr_is_multicast(&t->dst)) {
 		t->verdict = "refused";
 		buf_add_str(&t->reason, "link-local and multicast packets do not enter the mesh");
+	} else if (t->policy && !is_steered(t) && !t->policy->direct) {
+		t->verdict = "refused";
+		buf_printf(&t->reason,
+			"no candidate of the policy \"%s\" is left, and its fallback is drop",
+			t->policy->name);
 	} else if (!t->found) {
 		t->verdict = "no-route";
 		buf_add_str(&t->reason, "no route of the mesh covers the destination");
@@ -138,6 +188,10 @@ static void judge(struct trace *t)
 		buf_printf(&t->reason, "the link %s is down", l->text);
 	} else {
 		t->verdict = "link";
+		if (is_steered(t))
+			buf_printf(&t->reason,
+				"steered by the policy \"%s\"; to its first segment ",
+				t->policy->name);
 		if (t->told.learned && t->learned.advertised)
 			buf_printf(&t->reason, "by the relay %s, with the lowest metric", peer);
 		else
@@ -209,8 +263,9 @@ static bool estimate(const struct trace *t, double *ret_ms)
 	struct babel_neighbour_info i;
 	double us;
 
-	if (strcmp(t->verdict, "link") != 0 || !node_link_neighbour(t->n, t->told.via->slot, &i) ||
-		!i.has_rtt)
+	/* of the way beyond the first segment nothing is known */
+	if (is_steered(t) || strcmp(t->verdict, "link") != 0 ||
+		!node_link_neighbour(t->n, t->told.via->slot, &i) || !i.has_rtt)
 		return false;
 	us = (double)i.rtt_us;
 	if (t->told.learned && t->learned.advertised) {
@@ -279,8 +334,10 @@ static void reply(struct trace *t, wtime now, struct json *j)
 
 	json_string(j, "source", ipaddr_format(&t->src, text));
 	json_string(j, "destination", ipaddr_format(&t->dst, text));
-	json_null(j, "policy");
+	json_string(j, "policy", t->policy ? t->policy->name : NULL);
 	json_array(j, "segments");
+	for (uint32_t i = 0; is_steered(t) && i < t->policy->segment_count; i++)
+		json_string(j, NULL, ipaddr_format(&t->policy->segment[i], text));
 	json_array_end(j);
 	if (t->found)
 		node_route_object(t->n, "route", &t->told, now, j);
@@ -322,7 +379,9 @@ void node_trace_reply(struct node *n, const char *argument, wtime now, struct js
 		json_string(j, "error", error);
 		return;
 	}
+	steer(&t);
 	find_fixed(&t);
+	find_locators(&t);
 	find_learned(&t);
 	judge(&t);
 	buf_add(&t.reason, "", 1);

@@ -64,11 +64,15 @@ static void show_alternatives(const struct value *list, struct buf *out, bool co
 
 static void show(const struct value *r, struct buf *out, bool colour)
 {
-	const struct value *route = value_get(r, "route");
+	const struct value *route = value_get(r, "route"), *segments = value_get(r, "segments");
 	char text[TEXT_FIGURE];
 
 	line(out, "verdict", text_string(r, "verdict"));
 	line(out, "reason", text_string(r, "reason"));
+	if (value_string(value_get(r, "policy")))
+		line(out, "policy", text_string(r, "policy"));
+	for (size_t i = 0; i < value_count(segments); i++)
+		line(out, "segment", value_string(value_at(segments, i)));
 	if (value_string(value_get(route, "prefix"))) {
 		line(out, "route", text_string(route, "prefix"));
 		if (value_string(value_get(route, "source")))

@@ -99,6 +99,35 @@ static void through_a_waypoint_twice(void **state)
 	}
 }
 
+static bool trace_says(struct sim *s, const char *text)
+{
+	const char *reply = sim_command(s, A, "trace", "10.66.0.0 10.66.0.3");
+
+	if (strstr(reply, text))
+		return true;
+	print_message("%s\n", reply);
+	return false;
+}
+
+static void trace_shows_policy_and_segments(void **state)
+{
+	struct sim *s = four_nodes(77, true, POLICY("drop", "{via: [n1], exit: n3}"));
+
+	(void)state;
+	assert_true(trace_says(s,
+		"\"policy\":\"four\",\"segments\":[\"fd00:5:2::2\",\"fd00:5:4::1\"]"));
+	assert_true(trace_says(s, "\"verdict\":\"link\""));
+	assert_true(trace_says(s, "to its first segment directly to n1"));
+	assert_true(trace_says(s, "\"estimated_rtt_ms\":null"));
+	sim_kill(s, B);
+	sim_run(s, 3 * W_SEC);
+	assert_true(trace_says(s, "\"verdict\":\"refused\""));
+	assert_true(trace_says(s, "\"segments\":[]"));
+	assert_int_equal(sim_reload(s, A, NULL), 0);
+	assert_true(trace_says(s, "\"policy\":null"));
+	sim_free(s);
+}
+
 static void the_next_candidate_is_taken_and_left_again(void **state)
 {
 	struct sim *s = four_nodes(72, true,
@@ -193,6 +222,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(through_a_waypoint_twice),
+		cmocka_unit_test(trace_shows_policy_and_segments),
 		cmocka_unit_test(the_next_candidate_is_taken_and_left_again),
 		cmocka_unit_test(without_a_candidate_packets_drop),
 		cmocka_unit_test(or_go_as_without_a_policy),
