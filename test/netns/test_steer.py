@@ -130,6 +130,8 @@ def test_through_a_waypoint_twice(lab, family):
     for (i, peer), times in want.items():
         for got, expected in zip(grew(i, peer), times):
             assert expected * COUNT <= got <= expected * COUNT + CONTROL, (i, peer, got)
+    told = net.head.ask("trace", "10.1.0.2", SERVER["ip4"])
+    assert told["policy"] == "to-0" and len(told["segments"]) == 4 and told["verdict"] == "link"
     # and a session both ways, back by the plain route
     session = TcpSession(net.client, net.server, SERVER[family])
     for _ in range(5):
