@@ -286,6 +286,8 @@ bool node_policy_direct(const struct node *n, const struct conf_policy *c);
  * packets come from is in ret_source. NULL: none. */
 const struct node_policy *node_policy_of(const struct node *n, const struct ipaddr *dst,
 	const struct ipaddr *src, struct ipaddr *ret_source);
+/* True for a SID, own or another's, by the last snapshot: the host may not send to it. */
+bool node_is_sid(const struct node *n, const struct ipaddr *a);
 void node_policies_reply(struct node *n, struct json *j);
 
 /* ---- speaker.c ---- */

@@ -493,6 +493,16 @@ const struct node_policy *node_policy_of(const struct node *n, const struct ipad
 	return snap->policy[r->steer];
 }
 
+bool node_is_sid(const struct node *n, const struct ipaddr *a)
+{
+	const struct node_snapshot *snap = container_of(n->snapshots.prev, struct node_snapshot,
+		list);
+	uint32_t value;
+
+	return !list_empty(&n->snapshots) && snap->sid_space &&
+		fib_lookup(snap->sid_space, a, a, &value);
+}
+
 static uint64_t count(const uint64_t *p)
 {
 	return __atomic_load_n(p, __ATOMIC_RELAXED);

@@ -164,6 +164,11 @@ static void judge(struct trace *t)
 	if (ipaddr_is_link_local(&t->dst) || ipaddr_is_multicast(&t->dst)) {
 		t->verdict = "refused";
 		buf_add_str(&t->reason, "link-local and multicast packets do not enter the mesh");
+	} else if (node_is_sid(t->n, &t->dst)) {
+		t->verdict = "refused";
+		buf_add_str(&t->reason,
+			"the destination is a SID: only segment routing sends there (RFC 8754 "
+		        "5.1)");
 	} else if (t->policy && !is_steered(t) && !t->policy->direct) {
 		t->verdict = "refused";
 		buf_printf(&t->reason,

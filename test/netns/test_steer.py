@@ -151,14 +151,23 @@ def test_the_next_candidate_while_a_waypoint_is_away(lab):
 
 def test_what_comes_of_packets_without_a_candidate(lab):
     net = Steered(lab, [{"via": ["n2"], "exit": "n4"}]).start()
+    host = net.mesh.spaces[0]
+    # a way out beside the mesh, and who takes it
+    host.route("default", f"via {net.mesh.outer(3)}")
+    host.sh("""nft add table ip watch
+nft add chain ip watch out '{ type filter hook postrouting priority 0; }'
+nft add rule ip watch out oifname != weft0 ip daddr 198.51.100.9 counter""")
     net.mesh.nodes[1].kill()
     net.wait_state("fallback")
     assert net.send("ip4", 50)[0] == 0
+    assert "counter packets 0 " in host.sh("nft list table ip watch").stdout
     assert net.policy()[0]["dropped"] == 50
     assert net.head.drops()["policy-fallback"] == 50
-    # direct: as if there were none, and then the host has no way
+    # direct: as if there were none, by the host's own way
     net.steer([{"via": ["n2"], "exit": "n4"}], fallback="direct")
     wait_until(lambda: "lookup 251" not in net.mesh.spaces[0].ip("rule"), 5, "the rule to go")
+    assert net.send("ip4", 50)[0] == 0
+    assert "counter packets 50 " in host.sh("nft list table ip watch").stdout
     assert net.policy()[0]["dropped"] == 50
 
 

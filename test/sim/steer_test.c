@@ -119,6 +119,8 @@ static void trace_shows_policy_and_segments(void **state)
 	assert_true(trace_says(s, "\"verdict\":\"link\""));
 	assert_true(trace_says(s, "to its first segment directly to n1"));
 	assert_true(trace_says(s, "\"estimated_rtt_ms\":null"));
+	assert_non_null(strstr(sim_command(s, A, "trace", "fd00:66::1 fd00:5:2::2"),
+		"the destination is a SID"));
 	sim_kill(s, B);
 	sim_run(s, 3 * W_SEC);
 	assert_true(trace_says(s, "\"verdict\":\"refused\""));
