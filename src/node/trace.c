@@ -168,7 +168,7 @@ static void judge(struct trace *t)
 		t->verdict = "refused";
 		buf_add_str(&t->reason,
 			"the destination is a SID: only segment routing sends there (RFC 8754 "
-		        "5.1)");
+			"5.1)");
 	} else if (t->policy && !is_steered(t) && !t->policy->direct) {
 		t->verdict = "refused";
 		buf_printf(&t->reason,
