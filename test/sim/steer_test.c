@@ -148,6 +148,22 @@ static void the_next_candidate_is_taken_and_left_again(void **state)
 	sim_free(s);
 }
 
+/* The next exit takes them within three seconds: here one that may not, and says so by name. */
+static void an_exit_that_dies_is_left(void **state)
+{
+	struct sim *s = four_nodes(78, true, POLICY("drop", "{exit: n3}, {exit: n2}"));
+
+	(void)state;
+	went(sent(s), 2 * PACKETS, 0, 0);
+	sim_kill(s, D);
+	sim_run(s, 3 * W_SEC);
+	assert_true(policies_say(s, "\"candidate\":1,\"segments\":[\"fd00:5:3::1\"]"));
+	(void)sent(s);
+	assert_int_equal(sim_drops(s, C, "exit-refused"), 2 * PACKETS);
+	assert_int_equal(sim_drops(s, A, "policy-fallback"), 0);
+	sim_free(s);
+}
+
 static void without_a_candidate_packets_drop(void **state)
 {
 	struct sim *s = four_nodes(73, true, POLICY("drop", "{via: [n1], exit: n3}"));
@@ -226,6 +242,7 @@ int main(void)
 		cmocka_unit_test(through_a_waypoint_twice),
 		cmocka_unit_test(trace_shows_policy_and_segments),
 		cmocka_unit_test(the_next_candidate_is_taken_and_left_again),
+		cmocka_unit_test(an_exit_that_dies_is_left),
 		cmocka_unit_test(without_a_candidate_packets_drop),
 		cmocka_unit_test(or_go_as_without_a_policy),
 		cmocka_unit_test(a_name_without_a_sid_is_unresolved),
