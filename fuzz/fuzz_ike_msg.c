@@ -1,7 +1,6 @@
 /* IKE messages: the first byte is 0 for a whole message, else the type of the first payload of a
  * decrypted chain. What parses must encode, the encoding must parse to the same, and proposals must
  * be chosen from and answered without a fault. */
-#include <limits.h>
 #include "fuzz.h"
 #include "ike/codec_priv.h"
 #include "ike/payload_priv.h"
@@ -122,15 +121,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct view rest = cur_rest(&c);
 	struct ike_msg m;
 	enum ike_parse_error e = first ? ike_inner_parse(first, rest, &m) : ike_msg_parse(rest, &m);
+	volatile unsigned int seen = 0; /* what is read must not be optimised away */
 
 	FUZZ_ASSERT(e < IKE_PARSE_COUNT && ike_parse_text(e)[0]);
 	if (rest.n > IKE_MESSAGE_MAX)
 		return 0;
 	if (e == IKE_PARSE_OK) {
-		FUZZ_ASSERT(walk(&m) != UINT_MAX);
+		seen += walk(&m);
 		encode_again(&m, !first);
 	}
 	if (ike_plain_parse(rest, &m) == IKE_PARSE_OK)
-		FUZZ_ASSERT(walk(&m) != UINT_MAX);
+		seen += walk(&m);
+	(void)seen;
 	return 0;
 }
