@@ -141,9 +141,11 @@ def test_traffic_takes_the_relay_while_the_wire_is_slow(lab):
     wait_way(mesh, 1, 3, "n2")
     wait_way(mesh, 3, 1, "n2")
     assert wait_ping(mesh.spaces[0], mesh.inner(3)) < SLOW_MS / 2
-    direct = [route for route in routes(mesh, 1, f"{mesh.inner(3)}/32")
-              if route["via"]["peer"]["name"] == "n3"]
-    assert direct and not direct[0]["selected"]
+    direct = wait_until(
+        lambda: [route for route in routes(mesh, 1, f"{mesh.inner(3)}/32")
+                 if route["via"]["peer"]["name"] == "n3" and route["via"]["rtt_ms"]],
+        10.0, "the direct way to be known too")
+    assert not direct[0]["selected"]
     assert direct[0]["via"]["rtt_ms"] >= SLOW_MS
     trace = mesh.nodes[0].ask("trace", mesh.inner(1), mesh.inner(3))
     assert (trace["verdict"], trace["route"]["via"]["peer"]["name"]) == ("link", "n2")
