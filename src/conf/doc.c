@@ -101,7 +101,7 @@ void doc_error(struct doc *d, struct fy_node *at, const char *fmt, ...)
 static void syntax_error(struct doc *d, const struct fy_diag_error *e)
 {
 	static const struct {
-		const char *library, *here;
+		const char *theirs, *here;
 	} known[] = {
 		{"duplicate key", "a key is given twice; give each once"},
 		{"Max depth", "nested too deep; no configuration needs more than a few levels"},
@@ -110,7 +110,7 @@ static void syntax_error(struct doc *d, const struct fy_diag_error *e)
 	const char *said = e->msg ? e->msg : "unknown";
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (strncmp(said, known[i].library, strlen(known[i].library)) == 0) {
+		if (strncmp(said, known[i].theirs, strlen(known[i].theirs)) == 0) {
 			add_line(d, e->line, e->column, known[i].here);
 			return;
 		}
