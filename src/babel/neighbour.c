@@ -244,7 +244,7 @@ static void record_hello(struct babel_history *h, uint16_t seqno)
 			.timer = h->timer,
 			.interval_us = h->interval_us};
 	} else if (ahead < 0) { /* fewer were sent than we thought */
-		h->bits = (uint16_t)(h->bits << -ahead);
+		h->bits = (uint16_t)((uint32_t)h->bits << -ahead);
 		h->count = (uint8_t)(h->count > -ahead ? h->count + ahead : 0);
 		h->expected = seqno;
 	} else {
