@@ -5,6 +5,7 @@ Run it alone, or under pytest.
 """
 
 import json
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -278,6 +279,42 @@ class Format(Tree):
     def test_other_form(self):
         self.write("src/wire/a.c", "int f(char* p) {\n    return 0;\n}\n")
         self.fails("check_format", "clang-format")
+
+
+FLAKY = """\
+from pathlib import Path
+SEEN = Path(__file__).with_suffix(".seen")
+def test_good():
+    pass
+def test_second_time():
+    seen = SEEN.exists()
+    SEEN.touch()
+    assert seen
+def test_never():
+    assert not {never}
+"""
+
+
+class SecondTry(Tree):
+    """Scenarios that failed are run once more, and only those."""
+
+    def scenarios(self, never):
+        shutil.copytree(TOOLS, self.root / "tools")
+        self.write("test/pytest.ini", (TOOLS.parent / "test" / "pytest.ini").read_text())
+        self.write("test/netns/test_flaky.py", FLAKY.format(never=never))
+        done = subprocess.run([str(self.root / "tools/test"), "netns"], text=True, check=False,
+                              capture_output=True)
+        return done.returncode, done.stdout.splitlines()
+
+    def test_passing_the_second_time_is_passing(self):
+        code, said = self.scenarios(never=False)
+        self.assertEqual((code, said[-1]), (0, "3 passed, 0 failed"))
+        self.assertIn("passed only when it was run once more: "
+                      "netns.test_flaky::test_second_time", said)
+
+    def test_failing_twice_is_failing(self):
+        code, said = self.scenarios(never=True)
+        self.assertEqual((code, said[-1]), (1, "2 passed, 1 failed"))
 
 
 class Counting(unittest.TestCase):

@@ -96,13 +96,20 @@ class Ping:
         return self.result
 
 
-def ping(ns, address, count=3, interval=0.05, timeout=1.0, size=56, options=()):
-    """Sends `count` pings, at least one of which must come back; returns the lowest RTT in ms."""
+def ping_range(ns, address, count=3, interval=0.05, timeout=1.0, size=56, options=()):
+    """Sends `count` pings, at least one of which must come back; returns the lowest and the
+    highest RTT in ms."""
     done = ns.run("ping", "-n", "-q", "-c", count, "-i", interval, "-W", timeout, "-s", size,
                   *options, address, check=False)
     if done.returncode != 0:
         raise Failed(f"ping from {ns.label} to {address}: {done.stdout}{done.stderr}")
-    return float(re.search(r"= ([\d.]+)/", done.stdout)[1])
+    low, high = re.search(r"= ([\d.]+)/[\d.]+/([\d.]+)", done.stdout).groups()
+    return float(low), float(high)
+
+
+def ping(ns, address, **how):
+    """As ping_range; returns the lowest RTT in ms."""
+    return ping_range(ns, address, **how)[0]
 
 
 def wait_ping(ns, address, timeout=10.0, **how):
