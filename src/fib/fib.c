@@ -1,138 +1,62 @@
-/* Forwarding table: longest destination prefix, then longest source prefix (RFC 9079 section 4).
- *
- * Prefixes are intervals that nest or are disjoint. Sorted by first address, then length, the
- * longest prefix that holds an address is the last one that begins at or before it, or one of the
- * prefixes around that one. So a lookup is a binary search over plain keys and a walk up parent
- * indexes, and falling back to the next shorter prefix is one step of the same walk. One such set
- * of destinations a family, and one of sources a destination. */
+/* Forwarding table: a tree of destinations a family, and a tree of sources in each destination that
+ * has such (RFC 9079 section 4). */
 #include "fib/fib.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include "base/cur.h"
 #include "base/mem.h"
-
-enum { FIB_NONE = UINT32_MAX, FIB_ENTRIES_MAX = 1 << 28 };
-
-struct fib_key {
-	uint64_t hi, lo;
-};
-
-/* A prefix of a set; indexes are within the set. */
-struct fib_node {
-	uint32_t parent; /* the shortest prefix around this one but itself, or FIB_NONE */
-	uint32_t first;  /* destination: of its sources in source_key[]; source: the value */
-	uint32_t count;  /* destination: number of sources */
-	uint8_t len;
-};
-
-struct fib_set {
-	struct fib_key *key;
-	struct fib_node *node;
-	uint32_t n;
-};
+#include "fib/trie_priv.h"
 
 struct fib {
-	struct fib_set v4, v6; /* destinations */
-	struct fib_set source; /* all sources of all destinations, one range each */
+	struct trie_node *v4, *v6;
+	size_t count;
 };
 
-static struct fib_key key_of(const struct ipaddr *a)
+static struct trie_node **root_of(struct fib *f, uint8_t family)
 {
-	if (a->family == IP4)
-		return (struct fib_key){.hi = (uint64_t)get_u32(a->b) << 32};
-	return (struct fib_key){.hi = get_u64(a->b), .lo = get_u64(a->b + 8)};
+	return family == IP4 ? &f->v4 : &f->v6;
 }
 
-static inline bool key_after(const struct fib_key *a, const struct fib_key *b)
+static const struct trie_node *tree_of(const struct fib *f, uint8_t family)
 {
-	/* Without branches: which way the search goes cannot be foretold. */
-	return (a->hi > b->hi) | ((a->hi == b->hi) & (a->lo > b->lo));
+	return family == IP4 ? f->v4 : f->v6;
 }
 
-/* True when the first len bits of both are equal. */
-static inline bool key_match(const struct fib_key *a, const struct fib_key *b, unsigned int len)
+int fib_new(struct fib **ret)
 {
-	if (len == 0)
-		return true;
-	if (len <= 64)
-		return (a->hi ^ b->hi) >> (64 - len) == 0;
-	if (a->hi != b->hi)
-		return false;
-	return (a->lo ^ b->lo) >> (128 - len) == 0;
+	struct fib *f = w_calloc(1, sizeof(*f));
+
+	if (!f)
+		return -ENOMEM;
+	*ret = f;
+	return 0;
 }
 
-/* The longest prefix of n that holds x. */
-static uint32_t set_find(const struct fib_key *key, const struct fib_node *node, uint32_t n,
-	const struct fib_key *x)
+int fib_copy(const struct fib *f, struct fib **ret)
 {
-	uint32_t base = 0, i;
+	struct fib *g;
+	int err = fib_new(&g);
 
-	if (n == 0)
-		return FIB_NONE;
-	while (n > 1) {
-		uint32_t half = n / 2;
-
-		base += half * (uint32_t)!key_after(&key[base + half], x);
-		n -= half;
-	}
-	if (key_after(&key[base], x))
-		return FIB_NONE;
-	for (i = base; i != FIB_NONE; i = node[i].parent)
-		if (key_match(&key[i], x, node[i].len))
-			break;
-	return i;
+	if (err < 0)
+		return err;
+	g->v4 = trie_share(f->v4);
+	g->v6 = trie_share(f->v6);
+	g->count = f->count;
+	*ret = g;
+	return 0;
 }
 
-bool fib_lookup(const struct fib *f, const struct ipaddr *destination, const struct ipaddr *source,
-	uint32_t *ret_value)
+void fib_free(struct fib *f)
 {
-	const struct fib_set *set = destination->family == IP4 ? &f->v4 : &f->v6;
-	struct fib_key d = key_of(destination), s = key_of(source);
-	uint32_t i;
-
-	if (destination->family == IP_NONE || destination->family != source->family)
-		return false;
-	i = set_find(set->key, set->node, set->n, &d);
-	for (; i != FIB_NONE; i = set->node[i].parent) {
-		const struct fib_node *node = &f->source.node[set->node[i].first];
-		uint32_t j = set_find(&f->source.key[set->node[i].first], node, set->node[i].count,
-			&s);
-
-		if (j != FIB_NONE) {
-			*ret_value = node[j].first;
-			return true;
-		}
-	}
-	return false;
+	if (!f)
+		return;
+	trie_free(f->v4);
+	trie_free(f->v6);
+	w_free(f);
 }
 
-static int entry_compare(const void *a, const void *b)
+size_t fib_count(const struct fib *f)
 {
-	const struct fib_entry *x = a, *y = b;
-	int r = ipaddr_compare(&x->destination.addr, &y->destination.addr);
-
-	if (r == 0)
-		r = (int)x->destination.len - (int)y->destination.len;
-	if (r == 0)
-		r = ipaddr_compare(&x->source.addr, &y->source.addr);
-	return r ? r : (int)x->source.len - (int)y->source.len;
-}
-
-/* Appends a prefix, which must sort behind all of the set since `from`, and finds its parent. */
-static struct fib_node *set_append(struct fib_set *set, uint32_t from, const struct prefix *p)
-{
-	uint32_t i = set->n, up = i == from ? FIB_NONE : i - 1 - from;
-	struct fib_node *node = &set->node[i];
-
-	set->key[i] = key_of(&p->addr);
-	while (up != FIB_NONE &&
-		!key_match(&set->key[from + up], &set->key[i], set->node[from + up].len))
-		up = set->node[from + up].parent;
-	*node = (struct fib_node){.parent = up, .len = p->len};
-	set->n++;
-	return node;
+	return f->count;
 }
 
 static bool prefix_valid(const struct prefix *p)
@@ -142,111 +66,134 @@ static bool prefix_valid(const struct prefix *p)
 	return p->len <= ipaddr_bits(&p->addr) && prefix_equal(&clean, p);
 }
 
-/* Checks an entry and gives its absent source the destination's family. */
-static int entry_clean(struct fib_entry *e)
+static bool entry_valid(const struct fib_entry *e)
 {
 	uint8_t family = e->destination.addr.family;
 
-	if (family != IP4 && family != IP6)
+	if ((family != IP4 && family != IP6) || !prefix_valid(&e->destination))
+		return false;
+	return e->source.addr.family == IP_NONE || e->source.len == 0 ||
+		(e->source.addr.family == family && prefix_valid(&e->source));
+}
+
+static bool has_source(const struct fib_entry *e)
+{
+	return e->source.addr.family != IP_NONE && e->source.len > 0;
+}
+
+/* Takes a destination's leaf away when nothing is left in it. */
+static void leaf_put(struct trie_node **root, const struct trie_key *key, unsigned int len,
+	const struct trie_leaf *leaf)
+{
+	if (!leaf->any && !leaf->sources)
+		trie_drop(root, key, len);
+}
+
+int fib_set(struct fib *f, const struct fib_entry *e)
+{
+	struct trie_key d = trie_key_of(&e->destination.addr), s = trie_key_of(&e->source.addr);
+	struct trie_leaf *leaf, *at;
+	struct trie_node **root;
+
+	if (!entry_valid(e))
 		return -EINVAL;
-	if (e->source.addr.family == IP_NONE || e->source.len == 0)
-		e->source = (struct prefix){.addr = {.family = family}};
-	if (e->source.addr.family != family)
-		return -EINVAL;
-	return prefix_valid(&e->destination) && prefix_valid(&e->source) ? 0 : -EINVAL;
-}
-
-static int set_alloc(struct fib_set *set, size_t n)
-{
-	set->key = w_calloc(n ? n : 1, sizeof(*set->key));
-	set->node = w_calloc(n ? n : 1, sizeof(*set->node));
-	return set->key && set->node ? 0 : -ENOMEM;
-}
-
-static void set_free(struct fib_set *set)
-{
-	w_free(set->key);
-	w_free(set->node);
-}
-
-void fib_free(struct fib *f)
-{
-	if (!f)
-		return;
-	set_free(&f->v4);
-	set_free(&f->v6);
-	set_free(&f->source);
-	w_free(f);
-}
-
-size_t fib_count(const struct fib *f)
-{
-	return f->source.n;
-}
-
-/* Room for as many destinations as there are, which the sorted entries tell. */
-static int fib_alloc(struct fib *f, const struct fib_entry *e, size_t n)
-{
-	size_t v4 = 0, v6 = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (i > 0 && prefix_equal(&e[i].destination, &e[i - 1].destination))
-			continue;
-		if (e[i].destination.addr.family == IP4)
-			v4++;
-		else
-			v6++;
-	}
-	if (set_alloc(&f->v4, v4) < 0 || set_alloc(&f->v6, v6) < 0 || set_alloc(&f->source, n) < 0)
+	root = root_of(f, e->destination.addr.family);
+	leaf = at = trie_get(root, &d, e->destination.len);
+	if (!leaf)
 		return -ENOMEM;
+	if (has_source(e))
+		at = trie_get(&leaf->sources, &s, e->source.len);
+	if (!at) {
+		leaf_put(root, &d, e->destination.len, leaf);
+		return -ENOMEM;
+	}
+	f->count += !at->any;
+	at->any = true;
+	at->value = e->value;
 	return 0;
 }
 
-static void fib_fill(struct fib *f, const struct fib_entry *e, size_t n)
+int fib_remove(struct fib *f, const struct fib_entry *e)
 {
-	struct fib_node *destination = NULL;
+	struct trie_key d = trie_key_of(&e->destination.addr), s = trie_key_of(&e->source.addr);
+	struct trie_leaf *leaf, *at;
+	struct trie_node **root;
+	uint32_t value;
 
-	for (size_t i = 0; i < n; i++) {
-		if (i == 0 || !prefix_equal(&e[i].destination, &e[i - 1].destination)) {
-			struct fib_set *set = e[i].destination.addr.family == IP4 ? &f->v4 : &f->v6;
-
-			destination = set_append(set, 0, &e[i].destination);
-			destination->first = f->source.n;
-		}
-		set_append(&f->source, destination->first, &e[i].source)->first = e[i].value;
-		destination->count++;
-	}
+	if (!entry_valid(e))
+		return -EINVAL;
+	if (!fib_find(f, &e->destination, &e->source, &value))
+		return -ENOENT;
+	root = root_of(f, e->destination.addr.family);
+	leaf = at = trie_get(root, &d, e->destination.len);
+	if (leaf && has_source(e))
+		at = trie_get(&leaf->sources, &s, e->source.len);
+	if (!leaf || !at)
+		return -ENOMEM;
+	at->any = false;
+	if (has_source(e))
+		trie_drop(&leaf->sources, &s, e->source.len);
+	leaf_put(root, &d, e->destination.len, leaf);
+	f->count--;
+	return 0;
 }
 
 int fib_build(const struct fib_entry *entry, size_t n, struct fib **ret)
 {
-	struct fib_entry *sorted;
 	struct fib *f;
-	int r = 0;
+	int err = fib_new(&f);
 
-	if (n > FIB_ENTRIES_MAX)
-		return -ENOMEM;
-	sorted = w_calloc(n ? n : 1, sizeof(*sorted));
-	f = w_calloc(1, sizeof(*f));
-	if (!sorted || !f)
-		r = -ENOMEM;
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		sorted[i] = entry[i];
-		r = entry_clean(&sorted[i]);
+	if (err < 0)
+		return err;
+	for (size_t i = 0; !err && i < n; i++) {
+		err = fib_set(f, &entry[i]);
+		if (!err && f->count != i + 1)
+			err = -EEXIST;
 	}
-	if (r == 0 && n > 1)
-		qsort(sorted, n, sizeof(*sorted), entry_compare);
-	for (size_t i = 1; r == 0 && i < n; i++)
-		if (entry_compare(&sorted[i - 1], &sorted[i]) == 0)
-			r = -EEXIST;
-	if (r == 0)
-		r = fib_alloc(f, sorted, n);
-	if (r == 0) {
-		fib_fill(f, sorted, n);
-		*ret = f;
-	} else {
+	if (err < 0)
 		fib_free(f);
+	else
+		*ret = f;
+	return err;
+}
+
+bool fib_find(const struct fib *f, const struct prefix *destination, const struct prefix *source,
+	uint32_t *ret_value)
+{
+	struct trie_key d = trie_key_of(&destination->addr), s = trie_key_of(&source->addr);
+	const struct trie_leaf *leaf = trie_find(tree_of(f, destination->addr.family), &d,
+		destination->len);
+
+	if (leaf && source->addr.family != IP_NONE && source->len)
+		leaf = trie_find(leaf->sources, &s, source->len);
+	if (!leaf || !leaf->any)
+		return false;
+	*ret_value = leaf->value;
+	return true;
+}
+
+bool fib_lookup(const struct fib *f, const struct ipaddr *destination, const struct ipaddr *source,
+	uint32_t *ret_value)
+{
+	const struct trie_leaf *leaf, *from;
+	struct trie_key key = trie_key_of(destination);
+	struct trie_walk w;
+
+	if (destination->family == IP_NONE || destination->family != source->family)
+		return false;
+	trie_look(tree_of(f, destination->family), &key, &w);
+	while ((leaf = trie_next(&w))) {
+		from = NULL;
+		if (leaf->sources) {
+			key = trie_key_of(source);
+			from = trie_longest(leaf->sources, &key);
+		}
+		if (!from && leaf->any)
+			from = leaf;
+		if (from) {
+			*ret_value = from->value;
+			return true;
+		}
 	}
-	w_free(sorted);
-	return r;
+	return false;
 }

@@ -201,6 +201,150 @@ static void agrees_with_the_model(void **state)
 	assert_true(hits > 10000);
 }
 
+/* ---- versions: a table that changes, and copies of it that must not ---- */
+
+enum { LIVE = 400, VERSIONS = 8 };
+
+struct version {
+	struct fib *f;
+	struct fib_entry entry[LIVE];
+	size_t n;
+};
+
+static void version_check(const struct version *v, const struct rng *r, int looks)
+{
+	assert_int_equal(fib_count(v->f), v->n);
+	for (int i = 0; i < looks; i++) {
+		uint8_t family = i % 2 ? IP4 : IP6;
+		struct ipaddr d = random_addr(r, family), s = random_addr(r, family);
+		uint32_t got = 0, want = 0;
+
+		assert_int_equal(fib_lookup(v->f, &d, &s, &got),
+			model_lookup(v->entry, v->n, &d, &s, &want));
+		assert_int_equal(got, want);
+	}
+	for (size_t i = 0; i < v->n; i++) {
+		uint32_t got;
+
+		assert_true(fib_find(v->f, &v->entry[i].destination, &v->entry[i].source, &got));
+		assert_int_equal(got, v->entry[i].value);
+	}
+}
+
+static size_t version_index(const struct version *v, const struct fib_entry *e)
+{
+	size_t i = 0;
+
+	while (i < v->n &&
+		!(prefix_equal(&v->entry[i].destination, &e->destination) &&
+			prefix_equal(&v->entry[i].source, &e->source)))
+		i++;
+	return i;
+}
+
+/* One change of table and model: a new prefix, another value, or one less. */
+static void version_change(struct version *v, const struct rng *r, uint32_t value)
+{
+	struct fib_entry e = {.value = value};
+	uint64_t what, at, family;
+	size_t i;
+
+	assert_int_equal(rng_below(r, 10, &what), 0);
+	assert_int_equal(rng_below(r, 2, &family), 0);
+	assert_int_equal(rng_below(r, v->n ? v->n : 1, &at), 0);
+	e.destination = random_prefix(r, family ? IP4 : IP6, 1);
+	e.source = random_prefix(r, family ? IP4 : IP6, 2);
+	if (what < 5 && v->n) {
+		e.destination = v->entry[at].destination;
+		e.source = v->entry[at].source;
+	}
+	i = version_index(v, &e);
+	if (what < 4 || i == LIVE) {
+		assert_int_equal(fib_remove(v->f, &e), i < v->n ? 0 : -ENOENT);
+		if (i < v->n)
+			v->entry[i] = v->entry[--v->n];
+		return;
+	}
+	assert_int_equal(fib_set(v->f, &e), 0);
+	v->entry[i] = e;
+	v->n += i == v->n;
+}
+
+static void versions_stay_while_newer_ones_are_made(void **state)
+{
+	struct version *now = w_calloc(VERSIONS + 1, sizeof(*now)), *old = now + 1;
+	struct rng_seeded seeded;
+	struct rng r = rng_seeded_init(&seeded, 77);
+
+	(void)state;
+	assert_non_null(now);
+	assert_int_equal(fib_new(&now->f), 0);
+	for (uint32_t round = 0; round < 400; round++) {
+		struct version *v = &old[round * 5 % VERSIONS];
+
+		for (uint32_t i = 0; i < 1 + round % 20; i++)
+			version_change(now, &r, round * 100 + i);
+		if (v->f)
+			version_check(v, &r, 20);
+		fib_free(v->f);
+		*v = *now;
+		assert_int_equal(fib_copy(now->f, &v->f), 0);
+		version_check(now, &r, 20);
+	}
+	for (int i = 0; i < VERSIONS; i++)
+		version_check(&old[i], &r, 200);
+	while (now->n) { /* down to nothing; the copies have all of it still */
+		struct fib_entry e = now->entry[--now->n];
+
+		assert_int_equal(fib_remove(now->f, &e), 0);
+	}
+	version_check(now, &r, 200);
+	fib_free(now->f);
+	for (int i = 0; i < VERSIONS; i++) {
+		version_check(&old[i], &r, 200);
+		fib_free(old[i].f);
+	}
+	w_free(now);
+}
+
+/* Every length alone and nested in all others: the steps of the tree have no seams. */
+static void all_lengths_nest(void **state)
+{
+	static const char *const to[] = {"213.170.85.42", "d5aa:552a:7f00:1:ff:8001:aaaa:5555"};
+
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		struct ipaddr a = addr(to[k]), any = {.family = a.family};
+		unsigned int bits = ipaddr_bits(&a);
+		struct fib *f;
+		uint32_t v;
+
+		assert_int_equal(fib_new(&f), 0);
+		for (unsigned int len = 0; len <= bits; len++) {
+			struct fib_entry e = {.destination = prefix_of(&a, len), .value = len};
+
+			assert_int_equal(fib_set(f, &e), 0);
+			assert_true(fib_lookup(f, &a, &any, &v));
+			assert_int_equal(v, len);
+		}
+		for (unsigned int len = 0; len < bits; len++) { /* the first bit after it differs */
+			struct ipaddr b = a;
+
+			b.b[len / 8] ^= (uint8_t)(0x80 >> len % 8);
+			assert_true(fib_lookup(f, &b, &any, &v));
+			assert_int_equal(v, len);
+		}
+		for (unsigned int len = 0; len <= bits; len++) {
+			struct fib_entry e = {.destination = prefix_of(&a, len)};
+
+			assert_int_equal(fib_remove(f, &e), 0);
+			assert_int_equal(fib_lookup(f, &a, &any, &v), len < bits);
+		}
+		assert_int_equal(fib_count(f), 0);
+		fib_free(f);
+	}
+}
+
 /* Not a bound that a busy machine could break: the figure is printed, the limit is far off. */
 static void looks_up_fast(void **state)
 {
@@ -247,6 +391,8 @@ int main(void)
 		cmocka_unit_test(source_misses_fall_back),
 		cmocka_unit_test(refuses_what_is_no_table),
 		cmocka_unit_test(agrees_with_the_model),
+		cmocka_unit_test(versions_stay_while_newer_ones_are_made),
+		cmocka_unit_test(all_lengths_nest),
 		cmocka_unit_test(looks_up_fast),
 	};
 
