@@ -1,6 +1,6 @@
-/* Notices that another program took away what os_netlink_apply() made: a rule, a route, an address,
- * or the TUN's being up. A filter in the kernel lets nothing else through, so that a host whose
- * routes change by the thousand pays nothing here. */
+/* Notices that another program took away or replaced what os_netlink_apply() made: a rule, a route,
+ * an address, the TUN itself, its name, its MTU or its being up. A filter in the kernel lets
+ * nothing else through, so that a host whose routes change by the thousand pays nothing here. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/fib_rules.h>
@@ -15,7 +15,7 @@
 #include "os/netlink_priv.h"
 #include "os/netns.h"
 
-enum { CHUNK = 1 << 16, READS_MAX = 64, TABLES_MAX = 8, FILTER_MAX = 32 };
+enum { CHUNK = 1 << 16, READS_MAX = 64, TABLES_MAX = 8, FILTER_MAX = 40 };
 
 struct os_kernel_watch {
 	const struct os_netlink *netlink;
@@ -38,37 +38,60 @@ static void emit(struct program *p, struct sock_filter s)
 		p->code[p->n++] = s;
 }
 
-/* What is in an 8-bit table field: larger numbers are in an attribute, the field has 252 then. */
-static uint32_t table_field(uint32_t table)
+static void emit_jump(struct program *p, uint32_t k, uint8_t yes, uint8_t no)
 {
-	return table <= UINT8_MAX ? table : RT_TABLE_COMPAT;
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, k, yes, no));
 }
 
-/* Lets pass: rules and addresses that went, news of links, and routes that went from our tables.
- * The kernel's messages are in host order, loads of the filter in network order. */
+static void emit_return(struct program *p, bool pass)
+{
+	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, pass ? UINT32_MAX : 0));
+}
+
+/* Lets pass: rules that went, news of the TUN's link and addresses that went from it, and routes of
+ * our tables. The kernel's messages are in host order, loads of the filter in network order. Both
+ * struct ifinfomsg and struct ifaddrmsg have the interface in their second word; the table of a
+ * route is in an attribute, since its field has eight bits. */
 static void program_build(const struct os_netlink *n, struct program *p)
 {
 	const uint32_t type = offsetof(struct nlmsghdr, nlmsg_type);
-	const uint32_t table = NLMSG_HDRLEN + offsetof(struct rtmsg, rtm_table);
-	static const uint16_t pass[] = {RTM_DELRULE, RTM_DELADDR, RTM_NEWLINK};
+	const uint32_t link = NLMSG_HDRLEN + offsetof(struct ifinfomsg, ifi_index);
+	const uint32_t attributes = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(struct rtmsg));
 
 	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, type));
-	for (size_t i = 0; i < sizeof(pass) / sizeof(*pass); i++) {
-		emit(p,
-			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(pass[i]), 0,
-				1));
-		emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX));
-	}
-	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_DELROUTE), 1, 0));
-	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0));
-	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, table));
+	emit_jump(p, htons(RTM_NEWROUTE), 9, 0);
+	emit_jump(p, htons(RTM_DELROUTE), 8, 0);
+	emit_jump(p, htons(RTM_NEWLINK), 3, 0);
+	emit_jump(p, htons(RTM_DELLINK), 2, 0);
+	emit_jump(p, htons(RTM_DELADDR), 1, 0);
+	emit_jump(p, htons(RTM_DELRULE), 2, 3);
+	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, link));
+	emit_jump(p, htonl(n->ifindex), 0, 1);
+	emit_return(p, true);
+	emit_return(p, false);
+	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_IMM, attributes));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_LDX | BPF_W | BPF_IMM, RTA_TABLE));
+	emit(p,
+		(struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			(uint32_t)(SKF_AD_OFF + SKF_AD_NLATTR)));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_MISC | BPF_TAX, 0));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_IND, NLA_HDRLEN));
 	for (size_t i = 0; i < n->tables.n && i < TABLES_MAX; i++) {
-		emit(p,
-			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-				table_field(n->tables.v[i]), 0, 1));
-		emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX));
+		emit_jump(p, htonl(n->tables.v[i]), 0, 1);
+		emit_return(p, true);
 	}
-	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0));
+	emit_return(p, false);
+}
+
+int os_kernel_watch_update(struct os_kernel_watch *w)
+{
+	struct program p = {0};
+	struct sock_fprog prog = {.filter = p.code};
+
+	program_build(w->netlink, &p);
+	prog.len = p.n;
+	return setsockopt(w->fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) < 0 ? -errno
+											: 0;
 }
 
 static int watch_open(void *ctx)
@@ -78,27 +101,28 @@ static int watch_open(void *ctx)
 		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR |
 			RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE | RTMGRP_IPV4_RULE |
 			(1U << (RTNLGRP_IPV6_RULE - 1))};
-	struct program p = {0};
-	struct sock_fprog prog = {.filter = p.code};
+	int r;
 
-	program_build(w->netlink, &p);
-	prog.len = p.n;
 	w->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
 	if (w->fd < 0)
 		return -errno;
-	if (setsockopt(w->fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) < 0)
-		return -errno;
+	r = os_kernel_watch_update(w);
+	if (r < 0)
+		return r;
 	return bind(w->fd, (struct sockaddr *)&nl, sizeof(nl)) < 0 ? -errno : 0;
 }
 
 /* ---- what came ---- */
 
+/* One of ours that went; or one that took the place of another. */
 static bool lost_route(const struct os_netlink *n, struct nlmsghdr *h)
 {
 	struct rtmsg *t = nlmsg_data(h);
 	struct nlattr *table = nlmsg_find_attr(h, sizeof(*t), RTA_TABLE);
+	bool went = h->nlmsg_type == RTM_DELROUTE ? t->rtm_protocol == n->protocol
+						  : (h->nlmsg_flags & NLM_F_REPLACE) != 0;
 
-	return t->rtm_protocol == n->protocol && !(t->rtm_flags & RTM_F_CLONED) &&
+	return went && !(t->rtm_flags & RTM_F_CLONED) &&
 		netlink_set_has(&n->tables, table ? nla_get_u32(table) : t->rtm_table);
 }
 
@@ -111,15 +135,27 @@ static bool lost_rule(const struct os_netlink *n, struct nlmsghdr *h)
 		netlink_set_has(&n->priorities, nla_get_u32(priority));
 }
 
+static bool lost_link(const struct os_netlink *n, struct nlmsghdr *h)
+{
+	const struct ifinfomsg *l = nlmsg_data(h);
+	struct nlattr *name = nlmsg_find_attr(h, sizeof(*l), IFLA_IFNAME);
+	struct nlattr *mtu = nlmsg_find_attr(h, sizeof(*l), IFLA_MTU);
+
+	if ((uint32_t)l->ifi_index != n->ifindex || l->ifi_family != AF_UNSPEC)
+		return false;
+	return h->nlmsg_type == RTM_DELLINK || !(l->ifi_flags & IFF_UP) ||
+		(name && nla_strcmp(name, n->name) != 0) || (mtu && nla_get_u32(mtu) != n->mtu);
+}
+
 /* Our own requests bear the number of our socket. */
 static bool lost_ours(const struct os_netlink *n, struct nlmsghdr *h)
 {
 	const struct ifaddrmsg *a = nlmsg_data(h);
-	const struct ifinfomsg *l = nlmsg_data(h);
 
 	if (h->nlmsg_pid == nl_socket_get_local_port(n->sock))
 		return false;
 	switch (h->nlmsg_type) {
+	case RTM_NEWROUTE:
 	case RTM_DELROUTE:
 		return nlmsg_datalen(h) >= (int)sizeof(struct rtmsg) && lost_route(n, h);
 	case RTM_DELRULE:
@@ -127,8 +163,8 @@ static bool lost_ours(const struct os_netlink *n, struct nlmsghdr *h)
 	case RTM_DELADDR:
 		return nlmsg_datalen(h) >= (int)sizeof(*a) && a->ifa_index == n->ifindex;
 	case RTM_NEWLINK:
-		return nlmsg_datalen(h) >= (int)sizeof(*l) &&
-			(uint32_t)l->ifi_index == n->ifindex && !(l->ifi_flags & IFF_UP);
+	case RTM_DELLINK:
+		return nlmsg_datalen(h) >= (int)sizeof(struct ifinfomsg) && lost_link(n, h);
 	default:
 		return false;
 	}

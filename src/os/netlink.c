@@ -183,6 +183,7 @@ void os_netlink_close(struct os_netlink *n)
 	w_free(n->tables.v);
 	w_free(n->priorities.v);
 	w_free(n->added);
+	netlink_routes_free(n->applied);
 	w_free(n);
 }
 
@@ -211,6 +212,7 @@ int os_netlink_apply(struct os_netlink *n, const struct kernel_state *want, stru
 {
 	int r = netlink_learn(n, want);
 
+	n->changes = 0;
 	if (r < 0)
 		return netlink_failed(errors, r, "kernel state");
 	r = netlink_link_apply(n, want, errors);
@@ -222,6 +224,17 @@ int os_netlink_apply(struct os_netlink *n, const struct kernel_state *want, stru
 	r = netlink_first(r, netlink_rule_apply(n, want, false, errors));
 	r = netlink_first(r, netlink_route_apply(n, want, errors));
 	return netlink_first(r, netlink_rule_apply(n, want, true, errors));
+}
+
+void os_netlink_bind(struct os_netlink *n, uint32_t ifindex)
+{
+	n->ifindex = ifindex;
+	n->bound = true;
+}
+
+uint32_t os_netlink_changes(const struct os_netlink *n)
+{
+	return n->changes;
 }
 
 int os_netlink_withdraw(struct os_netlink *n, struct buf *errors)

@@ -15,19 +15,28 @@ int os_netlink_open(const char *netns, struct os_netlink **ret, struct buf *erro
 void os_netlink_close(struct os_netlink *n);
 
 /* Applies the state as a difference against what the kernel has, leftovers of a killed predecessor
- * included. The TUN must exist. Goes on after a failure; 0 or the first negative errno, and a line
- * (ended by \n) in errors for each; also for a route that is left out because it is a network of
- * the host itself, which is no failure. */
+ * included. The TUN must exist (-ENODEV when one that is bound does not). What another program put
+ * in the place of a route that an earlier apply() made is replaced. Goes on after a failure; 0 or
+ * the first negative errno, and a line (ended by \n) in errors for each; also for a route that is
+ * left out because it is a network of the host itself, which is no failure. */
 int os_netlink_apply(struct os_netlink *n, const struct kernel_state *want, struct buf *errors);
+/* The TUN is this device from now on, whatever name it has: one that was renamed gets the name of
+ * the state back. Without it apply() finds the device by its name. */
+void os_netlink_bind(struct os_netlink *n, uint32_t ifindex);
+/* How many things the last apply() had to change in the kernel. */
+uint32_t os_netlink_changes(const struct os_netlink *n);
 /* Takes back everything that apply() made, by the marks that it bears. As apply(). */
 int os_netlink_withdraw(struct os_netlink *n, struct buf *errors);
 
-/* Calls fn when another program took away something that was applied: a rule or a route of ours, an
- * address of the TUN, or its being up (or when events were lost, so that it may have). n (borrowed)
- * must have been applied once, and outlives the watch. 0 or a negative errno. */
+/* Calls fn when another program took away or replaced something that was applied: a rule or a route
+ * of ours, an address of the TUN, its name, its MTU or its being up, the TUN itself (or when events
+ * were lost, so that it may have). n (borrowed) must have been applied once, and outlives the
+ * watch. 0 or a negative errno. */
 struct os_kernel_watch;
 int os_kernel_watch_new(struct os_loop *l, const struct os_netlink *n, void (*fn)(void *ctx),
 	void *ctx, struct os_kernel_watch **ret);
+/* After an apply() with other tables or another TUN: watches these. 0 or a negative errno. */
+int os_kernel_watch_update(struct os_kernel_watch *w);
 void os_kernel_watch_free(struct os_kernel_watch *w);
 
 /* Where a datagram would go. n may be one of the underlay's namespace to which nothing was ever

@@ -21,6 +21,7 @@ enum { PATH_BYTES = 128, LINK_LOCAL_LEN = 64 };
 
 struct link_facts {
 	uint32_t ifindex, mtu, flags;
+	char name[KERNEL_NAME];
 };
 
 static int link_each(void *ctx, struct nlmsghdr *h)
@@ -28,21 +29,25 @@ static int link_each(void *ctx, struct nlmsghdr *h)
 	struct link_facts *f = ctx;
 	struct ifinfomsg *i = nlmsg_data(h);
 	struct nlattr *mtu = nlmsg_find_attr(h, sizeof(*i), IFLA_MTU);
+	struct nlattr *name = nlmsg_find_attr(h, sizeof(*i), IFLA_IFNAME);
 
 	if (h->nlmsg_type != RTM_NEWLINK)
 		return 0;
+	if (name)
+		(void)nla_strlcpy(f->name, name, sizeof(f->name));
 	f->ifindex = (uint32_t)i->ifi_index;
 	f->flags = i->ifi_flags;
 	f->mtu = mtu ? nla_get_u32(mtu) : 0;
 	return 0;
 }
 
+/* By its number, when it is bound to one. */
 static int link_find(struct os_netlink *n, const char *name, struct link_facts *ret)
 {
-	struct ifinfomsg i = {.ifi_family = AF_UNSPEC};
+	struct ifinfomsg i = {.ifi_family = AF_UNSPEC, .ifi_index = n->bound ? (int)n->ifindex : 0};
 	struct nl_msg *m = netlink_message(RTM_GETLINK, 0, &i, sizeof(i));
 
-	if (m && nla_put_string(m, IFLA_IFNAME, name) < 0) {
+	if (m && !n->bound && nla_put_string(m, IFLA_IFNAME, name) < 0) {
 		nlmsg_free(m);
 		m = NULL;
 	}
@@ -76,12 +81,55 @@ static int link_set(struct os_netlink *n, const struct kernel_state *want,
 
 	if (have->mtu == want->mtu && have->flags & IFF_UP)
 		return 0;
+	n->changes++;
 	m = netlink_message(RTM_NEWLINK, NLM_F_ACK, &i, sizeof(i));
 	if (m && nla_put_u32(m, IFLA_MTU, want->mtu) < 0) {
 		nlmsg_free(m);
 		m = NULL;
 	}
 	return netlink_request(n, m, NULL, NULL);
+}
+
+static int link_down(struct os_netlink *n)
+{
+	struct ifinfomsg i = {.ifi_family = AF_UNSPEC,
+		.ifi_index = (int)n->ifindex,
+		.ifi_change = IFF_UP};
+
+	return netlink_request(n, netlink_message(RTM_NEWLINK, NLM_F_ACK, &i, sizeof(i)), NULL,
+		NULL);
+}
+
+static int link_set_name(struct os_netlink *n, const char *name)
+{
+	struct ifinfomsg i = {.ifi_family = AF_UNSPEC, .ifi_index = (int)n->ifindex};
+	struct nl_msg *m = netlink_message(RTM_NEWLINK, NLM_F_ACK, &i, sizeof(i));
+
+	if (m && nla_put_string(m, IFLA_IFNAME, name) < 0) {
+		nlmsg_free(m);
+		m = NULL;
+	}
+	return netlink_request(n, m, NULL, NULL);
+}
+
+/* Another program renamed the device: rules and people know it by the name that it had. A device
+ * that is up can be renamed by newer kernels alone. */
+static void link_rename(struct os_netlink *n, const char *name, struct link_facts *have,
+	struct buf *errors)
+{
+	int r = link_set_name(n, name);
+
+	if (r == -EBUSY && link_down(n) == 0) {
+		have->flags &= ~(uint32_t)IFF_UP;
+		r = link_set_name(n, name);
+	}
+	n->changes++;
+	if (r < 0)
+		(void)netlink_failed(errors, r,
+			"the TUN was renamed to %s, and cannot be named %s again", have->name,
+			name);
+	else
+		memcpy(have->name, n->name, sizeof(have->name));
 }
 
 static bool wants_six(const struct kernel_state *want)
@@ -104,13 +152,10 @@ static int six_disabled(void *ctx)
 	return v != 0;
 }
 
-static int link_check_six(struct os_netlink *n, const struct kernel_state *want, struct buf *errors)
+static int link_check_six(struct os_netlink *n, char *name, struct buf *errors)
 {
-	char name[KERNEL_NAME];
-	int r;
+	int r = os_netns_run(n->netns, six_disabled, name, errors);
 
-	memcpy(name, want->tun, sizeof(name));
-	r = os_netns_run(n->netns, six_disabled, name, errors);
 	if (r == 1) {
 		buf_printf(errors,
 			"%s: IPv6 is switched off (net.ipv6.conf.%s.disable_ipv6=1): "
@@ -137,8 +182,12 @@ int netlink_link_apply(struct os_netlink *n, const struct kernel_state *want, st
 	if (r < 0 || have.ifindex == 0)
 		return netlink_failed(errors, r < 0 ? r : -ENODEV, "interface %s", want->tun);
 	n->ifindex = have.ifindex;
+	memcpy(n->name, want->tun, sizeof(n->name));
+	n->mtu = want->mtu;
+	if (n->bound && strcmp(have.name, want->tun) != 0)
+		link_rename(n, want->tun, &have, errors);
 	if (wants_six(want)) {
-		r = link_check_six(n, want, errors);
+		r = link_check_six(n, have.name, errors);
 		if (r < 0)
 			return r;
 		r = link_set_gen_mode(n);
@@ -257,6 +306,7 @@ static int address_add(struct os_netlink *n, const struct kernel_address *a, str
 
 	if (r == 0)
 		r = address_change(n, a, true);
+	n->changes += r == 0;
 	if (r == 0 || r == -EEXIST)
 		return 0;
 	return netlink_failed(errors, r, "add address %s/%u", ipaddr_format(&a->ip, text), a->len);
@@ -318,6 +368,8 @@ int netlink_address_apply(struct os_netlink *n, const struct kernel_state *want,
 
 	if (r == 0)
 		r = address_dump(n, &have);
+	if (r == -ENODEV && want_n == 0)
+		r = 0; /* they went with the device */
 	if (r < 0)
 		r = netlink_failed(errors, r, "addresses of interface %u", n->ifindex);
 	else

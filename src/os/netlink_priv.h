@@ -14,12 +14,17 @@ struct netlink_set {
 struct os_netlink {
 	struct nl_sock *sock;
 	char *netns;
-	uint32_t ifindex;          /* of the TUN; 0: not looked up yet */
+	uint32_t ifindex;       /* of the TUN; 0: not looked up yet */
+	bool bound;             /* it is that device, whatever its name became */
+	char name[KERNEL_NAME]; /* that it was to have, and its MTU, last */
+	uint32_t mtu;
 	uint8_t protocol;          /* of what is ours; 0: nothing was applied */
 	struct netlink_set tables; /* where our routes may be */
 	struct netlink_set priorities;
 	struct kernel_address *added; /* addresses that we put on the TUN */
 	size_t added_count;
+	struct netlink_routes *applied; /* see netlink_route.c; NULL: none */
+	uint32_t changes;               /* made by the last apply */
 };
 
 /* Names a failed step: "what: text" as a line. Returns r. */
@@ -56,3 +61,4 @@ int netlink_address_apply(struct os_netlink *n, const struct kernel_state *want,
 int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bool add,
 	struct buf *errors);
 int netlink_route_apply(struct os_netlink *n, const struct kernel_state *want, struct buf *errors);
+void netlink_routes_free(struct netlink_routes *r);

@@ -1,5 +1,6 @@
 /* Routes through the TUN. Ours bear our protocol number, lie in one of our tables, and lead into
- * the TUN or nowhere. */
+ * the TUN or nowhere. What was applied last is remembered: where another program put a route of its
+ * own in the place of one of these, ours replaces it; where it was there before ours, it stays. */
 #include <errno.h>
 #include <netlink/attr.h>
 #include <stdio.h>
@@ -8,7 +9,8 @@
 #include "base/mem.h"
 #include "os/netlink_priv.h"
 
-enum { DEFAULT_METRIC6 = 1024, ROUTES_FIRST = 64 };
+/* CHANGED: beside a type, for one that has what we never give. */
+enum { DEFAULT_METRIC6 = 1024, ROUTES_FIRST = 64, CHANGED = 0x80 };
 
 struct route {
 	struct kernel_route k;
@@ -21,6 +23,12 @@ struct routes {
 	size_t count, cap;
 };
 
+/* What was applied last, sorted. */
+struct netlink_routes {
+	size_t count;
+	struct route v[];
+};
+
 /* Networks that the host is connected to. */
 struct networks {
 	struct os_netlink *n;
@@ -29,7 +37,8 @@ struct networks {
 	uint8_t protocol; /* of those read now */
 };
 
-static int route_compare(const void *pa, const void *pb)
+/* What is one route to the kernel, whatever it says. */
+static int route_compare_key(const void *pa, const void *pb)
 {
 	const struct route *ra = pa, *rb = pb;
 	const struct kernel_route *a = &ra->k, *b = &rb->k;
@@ -41,10 +50,18 @@ static int route_compare(const void *pa, const void *pb)
 		r = (a->table > b->table) - (a->table < b->table);
 	if (r == 0)
 		r = (a->metric > b->metric) - (a->metric < b->metric);
+	return r;
+}
+
+static int route_compare(const void *pa, const void *pb)
+{
+	const struct route *ra = pa, *rb = pb;
+	int r = route_compare_key(pa, pb);
+
 	if (r == 0)
 		r = ra->type - rb->type;
 	if (r == 0)
-		r = ipaddr_compare(&a->prefer, &b->prefer);
+		r = ipaddr_compare(&ra->k.prefer, &rb->k.prefer);
 	return r;
 }
 
@@ -97,6 +114,7 @@ static int route_each(void *ctx, struct nlmsghdr *h)
 	struct rtmsg *t = nlmsg_data(h);
 	struct nlattr *a[RTA_MAX + 1];
 	struct kernel_route got = {0};
+	bool changed;
 	uint32_t oif;
 
 	if (h->nlmsg_type != RTM_NEWROUTE || nlmsg_parse(h, sizeof(*t), a, RTA_MAX, NULL) < 0)
@@ -113,7 +131,8 @@ static int route_each(void *ctx, struct nlmsghdr *h)
 	got.source = route_prefix(a[RTA_SRC], t->rtm_family, t->rtm_src_len);
 	got.prefer = netlink_get_ip(a[RTA_PREFSRC], t->rtm_family);
 	got.metric = a[RTA_PRIORITY] ? nla_get_u32(a[RTA_PRIORITY]) : 0;
-	return routes_add(all, &got, t->rtm_type);
+	changed = a[RTA_METRICS] || a[RTA_GATEWAY] || a[RTA_VIA] || a[RTA_MULTIPATH];
+	return routes_add(all, &got, (uint8_t)(t->rtm_type | (changed ? CHANGED : 0)));
 }
 
 static int route_dump(struct os_netlink *n, int family, struct routes *all)
@@ -137,13 +156,19 @@ static int route_attributes(struct os_netlink *n, struct nl_msg *m, const struct
 		r = nla_put_u32(m, RTA_PRIORITY, k->metric);
 	if (r == 0 && k->prefer.family != IP_NONE)
 		r = netlink_put_ip(m, RTA_PREFSRC, &k->prefer);
-	if (r == 0 && route->type == RTN_UNICAST)
+	if (r == 0 && (route->type & ~CHANGED) == RTN_UNICAST)
 		r = nla_put_u32(m, RTA_OIF, n->ifindex);
 	return r < 0 ? -ENOMEM : 0;
 }
 
-static int route_change(struct os_netlink *n, const struct route *route, bool add)
+enum route_verb { ROUTE_REMOVE, ROUTE_ADD, ROUTE_REPLACE };
+
+static int route_change(struct os_netlink *n, const struct route *route, enum route_verb verb)
 {
+	static const int flags[] = {[ROUTE_REMOVE] = NLM_F_ACK,
+		[ROUTE_ADD] = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL,
+		[ROUTE_REPLACE] = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE};
+	const uint8_t type = route->type & (uint8_t)~CHANGED;
 	const struct kernel_route *k = &route->k;
 	bool four = k->destination.addr.family == IP4;
 	struct rtmsg t = {.rtm_family = four ? AF_INET : AF_INET6,
@@ -151,16 +176,15 @@ static int route_change(struct os_netlink *n, const struct route *route, bool ad
 		.rtm_src_len = k->source.len,
 		.rtm_protocol = n->protocol,
 		.rtm_table = RT_TABLE_UNSPEC,
-		.rtm_type = route->type,
-		.rtm_scope = four && route->type == RTN_UNICAST ? RT_SCOPE_LINK
-								: RT_SCOPE_UNIVERSE};
+		.rtm_type = type,
+		.rtm_scope = four && type == RTN_UNICAST ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE};
 	struct nl_msg *m;
 	int r;
 
 	if (four && k->source.len)
 		return -EOPNOTSUPP; /* the kernel has no such thing for IPv4 */
-	m = netlink_message(add ? RTM_NEWROUTE : RTM_DELROUTE,
-		NLM_F_ACK | (add ? NLM_F_CREATE | NLM_F_EXCL : 0), &t, sizeof(t));
+	m = netlink_message(verb == ROUTE_REMOVE ? RTM_DELROUTE : RTM_NEWROUTE, flags[verb], &t,
+		sizeof(t));
 	r = m ? route_attributes(n, m, route) : -ENOMEM;
 	if (r < 0) {
 		nlmsg_free(m);
@@ -169,12 +193,24 @@ static int route_change(struct os_netlink *n, const struct route *route, bool ad
 	return netlink_request(n, m, NULL, NULL);
 }
 
+/* Whether it is one that we had there: then who is there now put it in its place. */
+static bool route_was_ours(const struct os_netlink *n, const struct route *route)
+{
+	const struct netlink_routes *had = n->applied;
+
+	return had && had->count &&
+		bsearch(route, had->v, had->count, sizeof(*route), route_compare_key);
+}
+
 static int route_step(struct os_netlink *n, const struct route *route, bool add, struct buf *errors)
 {
 	const struct kernel_route *k = &route->k;
 	char to[PREFIX_TEXT], from[PREFIX_TEXT + 8] = "", text[PREFIX_TEXT];
-	int r = route_change(n, route, add);
+	int r = route_change(n, route, add ? ROUTE_ADD : ROUTE_REMOVE);
 
+	if (r == -EEXIST && add && route_was_ours(n, route))
+		r = route_change(n, route, ROUTE_REPLACE);
+	n->changes += r >= 0;
 	if (r >= 0 || (!add && r == -ESRCH))
 		return 0;
 	if (k->source.len)
@@ -304,6 +340,25 @@ static void routes_sort(struct routes *r)
 	r->count = n;
 }
 
+void netlink_routes_free(struct netlink_routes *r)
+{
+	w_free(r);
+}
+
+/* Without memory nothing is remembered: then what another program replaces stays replaced. */
+static void routes_remember(struct os_netlink *n, const struct routes *wanted)
+{
+	struct netlink_routes *kept = w_alloc(sizeof(*kept) + wanted->count * sizeof(*kept->v));
+
+	netlink_routes_free(n->applied);
+	n->applied = kept;
+	if (!kept)
+		return;
+	kept->count = wanted->count;
+	if (wanted->count)
+		memcpy(kept->v, wanted->v, wanted->count * sizeof(*kept->v));
+}
+
 int netlink_route_apply(struct os_netlink *n, const struct kernel_state *want, struct buf *errors)
 {
 	struct routes have = {.n = n}, wanted = {.n = n};
@@ -322,6 +377,7 @@ int netlink_route_apply(struct os_netlink *n, const struct kernel_state *want, s
 		/* First make room: the same route with another source address is the same key. */
 		r = route_walk(n, &have, &wanted, false, errors);
 		r = netlink_first(r, route_walk(n, &have, &wanted, true, errors));
+		routes_remember(n, &wanted);
 	}
 	w_free(have.v);
 	w_free(wanted.v);

@@ -144,6 +144,7 @@ int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bo
 		if (rule_in(want->rule, want->rule_count, &have.v[i]))
 			continue;
 		e = rule_change(n, &have.v[i], false);
+		n->changes += e >= 0;
 		if (e < 0 && e != -ENOENT)
 			r = rule_failed(&have.v[i], "remove", e, errors);
 	}
@@ -151,6 +152,7 @@ int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bo
 		if (rule_in(have.v, have.count, &want->rule[i]))
 			continue;
 		e = rule_change(n, &want->rule[i], true);
+		n->changes += e >= 0;
 		/* Someone else has the very same rule: it does what we want. */
 		if (e < 0 && e != -EEXIST)
 			r = netlink_first(r, rule_failed(&want->rule[i], "add", e, errors));
