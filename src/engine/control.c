@@ -85,10 +85,11 @@ static void up_one(struct engine *e, const uint8_t *p)
 	case ENGINE_UP_LOG:
 		os_log_line(&e->config.log, m.level, m.text);
 		break;
-	case ENGINE_UP_FAILED:
-		os_log_line(&e->config.log, OS_ERROR, m.text);
-		e->failed = -EIO;
-		os_loop_stop(e->loop);
+	case ENGINE_UP_TUN_GONE:
+		engine_tun_gone(e, m.tun);
+		break;
+	case ENGINE_UP_TUN_LET_GO:
+		e->config.net->tun_close(m.tun);
 		break;
 	}
 }
@@ -204,6 +205,7 @@ void engine_turn(struct engine *e)
 		e->underlay_changed = true;
 	}
 	engine_underlay(e, now);
+	engine_tun(e, now);
 	engine_restore(e, now);
 	actions(e); /* a new link's way is known before its first datagram is made */
 	if (drained && wtime_due(node_deadline(e->node), now))
@@ -216,6 +218,8 @@ void engine_turn(struct engine *e)
 		deadline = wtime_min(deadline, e->addresses_at);
 	if (e->underlay_changed)
 		deadline = wtime_min(deadline, e->underlay_at);
+	if (e->tun_lost)
+		deadline = wtime_min(deadline, e->tun_at);
 	if (e->timer && deadline.us != e->timer_at.us) {
 		e->timer_at = deadline;
 		os_timer_set(e->timer, deadline);
@@ -228,8 +232,21 @@ void engine_kernel(struct engine *e)
 {
 	const struct kernel_state *want = node_kernel(e->node);
 	struct buf lines = {0}, warnings = {0};
-	int r = os_netlink_apply(e->netlink, want, &lines);
+	int r;
 
+	if (e->tun_lost)
+		return; /* all of it, once there is a device again */
+	r = os_netlink_apply(e->netlink, want, &lines);
+	if (r == -ENODEV && !e->starting) {
+		engine_tun_gone(e, e->tun);
+		buf_free(&lines);
+		return;
+	}
+	if (e->restore_at.us != WTIME_NEVER.us)
+		e->restore_changes += os_netlink_changes(e->netlink);
+	/* A filter that is not replaced lets less through: then restoring comes later. */
+	if (e->kernel_watch && os_kernel_watch_update(e->kernel_watch) < 0)
+		buf_add_str(&lines, "changes of rules and routes cannot be watched any more\n");
 	if (r < 0 && e->starting) {
 		buf_add(&e->error, lines.p, lines.n);
 		e->failed = r;

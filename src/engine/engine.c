@@ -102,11 +102,12 @@ static int start_control(struct engine *e, const struct config *c)
 
 static int start_tun(struct engine *e, const struct config *c)
 {
-	struct os_tun_config k = {.name = c->tun.name, .netns = e->tun_netns, .gso = e->tun_gso};
-	int r = e->config.net->tun_open(&k, &e->plane.tun, &e->error);
+	int r = engine_tun_open(e, c, &e->plane.tun, &e->error);
 
 	if (r == 0)
 		r = os_netlink_open(e->tun_netns, &e->netlink, &e->error);
+	if (r == 0)
+		os_netlink_bind(e->netlink, os_tun_facts(e->tun).ifindex);
 	if (r == 0)
 		r = engine_plane_init(&e->plane, &e->config);
 	return r;

@@ -25,6 +25,7 @@ enum {
 	ENGINE_RESTORE_US = 200000,       /* from the first loss of kernel state to its restoring */
 	ENGINE_RESTORE_GAP_US = 1000000,  /* between two such */
 	ENGINE_RESTORE_LOG_US = 10000000, /* between two lines about it */
+	ENGINE_TUN_US = 1000000,          /* between two tries to make the TUN again */
 };
 
 /* As PLANE_DOWN_MERGE has them. */
@@ -38,12 +39,13 @@ struct engine_sockets {
 	struct os_udp *udp[];          /* by index; NULL: none. Owned by the control thread */
 };
 
-enum engine_down_type { ENGINE_DOWN_PLANE, ENGINE_DOWN_SOCKETS };
+enum engine_down_type { ENGINE_DOWN_PLANE, ENGINE_DOWN_SOCKETS, ENGINE_DOWN_TUN };
 
 struct engine_down {
 	enum engine_down_type type;
 	struct plane_down plane; /* its data follows this struct */
 	const struct engine_sockets *sockets;
+	struct os_tun *tun; /* TUN: to be used from now on */
 };
 
 enum engine_up_type {
@@ -51,13 +53,15 @@ enum engine_up_type {
 	ENGINE_UP_SOCKETS_GONE, /* sockets */
 	ENGINE_UP_LOG,          /* level, text */
 	ENGINE_UP_TOO_LONG, /* the kernel refused datagrams that are longer than their way takes */
-	ENGINE_UP_FAILED,   /* text: the plane thread cannot go on */
+	ENGINE_UP_TUN_GONE, /* tun: its device is no more */
+	ENGINE_UP_TUN_LET_GO, /* tun: another took its place, it can be closed */
 };
 
 struct engine_up {
 	enum engine_up_type type;
 	struct plane_up plane;
 	const struct engine_sockets *sockets;
+	struct os_tun *tun;
 	enum os_level level;
 	char text[200];
 };
@@ -109,6 +113,9 @@ struct engine {
 	struct os_netlink *netlink;
 	struct os_address_watch *addresses;
 	struct os_kernel_watch *kernel_watch;
+	struct os_tun *tun; /* the newest; the plane thread's, or on its way there */
+	bool tun_lost;      /* its device is gone: another is made, from tun_at on */
+	wtime tun_at;
 	struct os_watch *runner_watch;
 	struct os_netlink *underlay; /* for questions */
 	struct os_route_watch *route_watch;
@@ -138,9 +145,9 @@ struct engine {
 	/* kernel state that another program took away: when to restore it (NEVER: nothing is
 	 * missing), not before restore_next; restored since the last line about it */
 	wtime restore_at, restore_next, restore_log_at;
-	uint32_t restored;
-	int failed;       /* negative errno */
-	struct buf error; /* lines, while starting */
+	uint32_t restored, restore_changes; /* changes: since restore_at was set */
+	int failed;                         /* negative errno */
+	struct buf error;                   /* lines, while starting */
 	/* lines for status: of the start, of the files as last read, of a reload by itself that was
 	 * refused, of the kernel */
 	struct buf warn_start, warn_files, warn_reload, warn_kernel;
@@ -186,6 +193,14 @@ void engine_kernel(struct engine *e);
 void engine_restore_start(struct engine *e);
 /* Restores it when that is due. */
 void engine_restore(struct engine *e, wtime now);
+/* ---- tun.c ---- */
+/* Makes the TUN that the configuration wants. 0 or a negative errno with a line in error. */
+int engine_tun_open(struct engine *e, const struct config *c, struct os_tun **ret,
+	struct buf *error);
+/* The device of this TUN was deleted: another takes its place soon. */
+void engine_tun_gone(struct engine *e, const struct os_tun *tun);
+/* Makes it again, when that is due. */
+void engine_tun(struct engine *e, wtime now);
 /* ---- underlay.c ---- */
 int engine_underlay_start(struct engine *e, const struct config *c);
 /* Watches routes and interfaces; a failure is a warning. */

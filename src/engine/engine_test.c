@@ -19,7 +19,7 @@
 #include "os/clock.h"
 #include "os/control.h"
 
-enum { SKIP = 77, TRIES = 100, TEXT = 4096, TIMEOUT_MS = 5000 };
+enum { SKIP = 77, TRIES = 100, TEXT = 4096, TIMEOUT_MS = 5000, WAIT_MS = 20 };
 
 static const char config_text[] =
 	"node: {organization: acme, name: one, key: /dev/null}\n"
@@ -287,30 +287,62 @@ static void test_life(void **state)
 	}
 }
 
-/* The interface is taken away under the engine: it gives up and says so. */
-static void *remove_tun(void *ctx)
+static bool kernel_shows(const char *text)
 {
-	ask(ctx, "{\"command\": \"version\"}", "test");
-	must(system("ip link del weft-test0") == 0, "ip link del");
+	struct buf b = kernel_now();
+	bool found = strstr((char *)b.p, text);
+
+	buf_free(&b);
+	return found;
+}
+
+static void wait_kernel(const char *text)
+{
+	for (int i = 0; i < TIMEOUT_MS / WAIT_MS && !kernel_shows(text); i++)
+		(void)usleep(WAIT_MS * 1000);
+	must(kernel_shows(text), text);
+}
+
+/* The interface is taken away under the engine, and given another name: each time it is back with
+ * all that belongs to it. At last it is taken away as the engine stops. */
+static void *trouble_tun(void *ctx)
+{
+	static const char *const what[] = {"ip link del weft-test0",
+		"ip link set weft-test0 down; ip link set weft-test0 name weft-test9",
+		"ip link del weft-test0"};
+
+	for (size_t i = 0; i < sizeof(what) / sizeof(*what); i++) {
+		ask(ctx, "{\"command\": \"version\"}", "test");
+		must(system(what[i]) == 0, what[i]);
+		wait_kernel("10.67.0.0/16 dev weft-test0 table 252");
+		wait_kernel("fd00:1::1");
+		must(!kernel_shows("weft-test9"), "the name is back");
+	}
+	must(system("ip link del weft-test0") == 0, "the last");
+	must(kill(getpid(), SIGTERM) == 0, "kill");
 	return NULL;
 }
 
 static void test_tun_taken_away(void **state)
 {
-	struct buf before = kernel_now(), error = {0};
-	struct engine *e = NULL;
-	struct fixture f;
-	pthread_t thread;
-
 	(void)state;
-	fixture_init(&f, os_net_linux());
-	assert_int_equal(start(&f, &e, &error), 0);
-	assert_int_equal(pthread_create(&thread, NULL, remove_tun, &f), 0);
-	assert_int_equal(engine_run(e), -EIO);
-	assert_int_equal(pthread_join(thread, NULL), 0);
-	engine_free(e);
-	assert_kernel(&before);
-	ed25519_free(f.key);
+	for (int i = 0; i < 2; i++) {
+		struct buf before = kernel_now(), error = {0};
+		size_t fds = count_fds();
+		struct engine *e = NULL;
+		struct fixture f;
+		pthread_t thread;
+
+		fixture_init(&f, i ? os_net_portable() : os_net_linux());
+		assert_int_equal(start(&f, &e, &error), 0);
+		assert_int_equal(pthread_create(&thread, NULL, trouble_tun, &f), 0);
+		assert_int_equal(engine_run(e), 0);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		engine_free(e);
+		assert_int_equal(count_fds(), fds);
+		assert_kernel(&before);
+		ed25519_free(f.key);
+	}
 }
 
 int main(void)

@@ -8,7 +8,6 @@
  * belongs to this thread from pthread_create() to pthread_join(). */
 #include <errno.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -190,6 +189,37 @@ static void plane_sockets(struct engine_plane *t, const struct engine_sockets *s
 		plane_report_sure(t, &up);
 }
 
+static void plane_tun_gone(struct engine_plane *t)
+{
+	struct engine_up up = {.type = ENGINE_UP_TUN_GONE, .tun = t->tun};
+
+	t->tun_gone = true;
+	t->ready &= ~(uint64_t)READY_TUN;
+	(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, os_tun_facts(t->tun).fd, NULL);
+	plane_report_sure(t, &up);
+}
+
+/* Takes another TUN; the old one goes back to who may close it. */
+static void plane_tun(struct engine_plane *t, struct os_tun *tun, wtime now)
+{
+	struct engine_up up = {.type = ENGINE_UP_TUN_LET_GO, .tun = t->tun};
+	struct os_tun_facts f = os_tun_facts(tun);
+	struct plane_down m = {.type = PLANE_DOWN_MERGE,
+		.flags = (f.tso ? ENGINE_MERGE_TCP : 0U) | (f.uso ? ENGINE_MERGE_UDP : 0U)};
+
+	if (!t->tun_gone)
+		(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, os_tun_facts(t->tun).fd, NULL);
+	t->tun = tun;
+	t->tun_gone = false;
+	t->config.merge_tcp = f.tso;
+	t->config.merge_udp = f.uso;
+	plane_down(t->plane, &m, now);
+	t->ready |= READY_TUN;
+	plane_report_sure(t, &up);
+	if (plane_watch(t, f.fd, WATCH_TUN) < 0)
+		plane_tun_gone(t); /* without memory for it; another is tried later */
+}
+
 static void round_down(struct engine_plane *t, wtime now)
 {
 	uint8_t *p;
@@ -206,24 +236,16 @@ static void round_down(struct engine_plane *t, wtime now)
 			if (i > 0)
 				return;
 			plane_sockets(t, m.sockets);
+		} else if (m.type == ENGINE_DOWN_TUN) {
+			if (i > 0)
+				return; /* what was merged for the old one leaves first */
+			plane_tun(t, m.tun, now);
 		} else {
 			m.plane.data = view_of(p + sizeof(m), m.plane.data.n);
 			plane_down(t->plane, &m.plane, now);
 		}
 		ring_consume(&t->down);
 	}
-}
-
-static void plane_failed(struct engine_plane *t, int r)
-{
-	struct engine_up up = {.type = ENGINE_UP_FAILED};
-
-	t->tun_gone = true;
-	t->ready &= ~(uint64_t)READY_TUN;
-	(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, os_tun_facts(t->tun).fd, NULL);
-	snprintf(up.text, sizeof(up.text), "the TUN interface is gone: %s; start again",
-		strerror(-r));
-	plane_report_sure(t, &up);
 }
 
 /* Reads some frames: more a round while rounds find that many, since what is sent together costs
@@ -237,7 +259,7 @@ static void round_tun(struct engine_plane *t, wtime now)
 		int r = t->net->tun_read(t->tun, t->tun_memory, &frame);
 
 		if (r == -EBADFD)
-			plane_failed(t, r);
+			plane_tun_gone(t);
 		if (r <= 0) {
 			t->ready &= ~(uint64_t)READY_TUN;
 			break;

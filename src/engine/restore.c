@@ -1,6 +1,6 @@
-/* Rules and routes that another program took away (a network manager that deletes what it does not
- * know, `ip rule flush`) are put back: soon, all at once, and not more than once a second, so that
- * a program that deletes for ever costs little. */
+/* Rules and routes that another program took away or replaced (a network manager that deletes what
+ * it does not know, `ip rule flush`), and the TUN's name and being up, are put back: soon, all at
+ * once, and not more than once a second, so that a program that deletes for ever costs little. */
 #include <string.h>
 #include "engine/engine_priv.h"
 #include "os/clock.h"
@@ -29,16 +29,20 @@ void engine_restore(struct engine *e, wtime now)
 {
 	if (!wtime_due(e->restore_at, now) || e->stopping)
 		return;
-	e->restore_at = WTIME_NEVER;
 	e->restore_next = wtime_add(now, ENGINE_RESTORE_GAP_US);
-	e->restored++;
-	if (wtime_due(e->restore_log_at, now)) {
-		os_log_printf(&e->config.log, OS_WARNING,
-			"another program took away rules, routes or addresses of the mesh: "
-			"restored (%u time%s)",
-			e->restored, e->restored == 1 ? "" : "s");
-		e->restore_log_at = wtime_add(now, ENGINE_RESTORE_LOG_US);
-		e->restored = 0;
-	}
 	engine_kernel(e);
+	e->restore_at = WTIME_NEVER;
+	/* Events that were lost may have told of nothing of ours. */
+	if (e->restore_changes == 0)
+		return;
+	e->restore_changes = 0;
+	e->restored++;
+	if (!wtime_due(e->restore_log_at, now))
+		return;
+	os_log_printf(&e->config.log, OS_WARNING,
+		"another program took away rules, routes or addresses of the mesh: "
+		"restored (%u time%s)",
+		e->restored, e->restored == 1 ? "" : "s");
+	e->restore_log_at = wtime_add(now, ENGINE_RESTORE_LOG_US);
+	e->restored = 0;
 }

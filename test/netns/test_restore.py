@@ -16,6 +16,14 @@ FLUSHES = {
     "addresses": "ip addr flush dev weft0",
     "interface": "ip link set weft0 down",
 }
+# the same keys, another's routes in their place; and the same rules, another's table
+REPLACES = {
+    "routes": "ip route replace unreachable {four} table 252\n"
+              "ip -6 route replace unreachable {six} table 252 metric 1024",
+    "kind": "ip route change blackhole {four} table 252 proto 157",
+    "source": "ip route change {four} dev weft0 table 252 proto 157 mtu 700",
+    "rules": "ip rule del priority 5201; ip rule add priority 5201 lookup 99",
+}
 MANY = """
 import subprocess
 subprocess.run(["ip", "-b", "-"], check=True, text=True, input="".join(
@@ -45,6 +53,25 @@ def test_what_is_flushed_is_back_within_two_seconds(mesh, what):
         wait_ping(ns, mesh.inner(2, family), timeout=2.0)
     node.stop()
     assert "weft0" not in repr(ns.snapshot())
+
+
+@pytest.mark.parametrize("what", REPLACES)
+def test_what_is_replaced_is_back_within_two_seconds(mesh, what):
+    """host.md 10, by a program that puts its own there"""
+    ns, node = mesh.spaces[0], mesh.nodes[0]
+    before = ns.snapshot()
+    ns.sh(REPLACES[what].format(four=mesh.inner(2), six=mesh.inner(2, "ip6")))
+    wait_until(lambda: not [line for line in before.diff(ns.snapshot())
+                            if line.startswith("-route") or line.startswith("-rule")], 2.0,
+               "all to be back")
+    wait_until(lambda: node.process.log().count(RESTORED) == 1, 2.0, "it to be told")
+    for family in ("ip4", "ip6"):
+        wait_ping(ns, mesh.inner(2, family), timeout=2.0)
+    if what == "rules":  # the other's stays its own
+        assert "lookup 99" in ns.ip("rule")
+        ns.ip("rule del priority 5201 lookup 99")
+    node.stop()
+    assert mesh.inner(2) not in ns.ip("route show table 252", check=False)
 
 
 def test_routes_taken_away_again_and_again(mesh):

@@ -316,21 +316,34 @@ def test_an_origin_that_the_registry_does_not_know(lab):
     assert not routes(mesh, 3, "10.9.0.0/16") and not routes(mesh, 3, f"{mesh.inner(1)}/32")
 
 
-def test_the_tun_is_deleted(lab):
-    """The daemon ends at once and says so; started again it has its neighbours and routes back."""
+def spis(node):
+    """What the links of a node are keyed by."""
+    return sorted((link["id"], link["ike"]["spi_i"]) for link in node.links("up"))
+
+
+def test_the_tun_is_deleted_renamed_and_set_down(lab):
+    """It is made again, with its addresses, routes and rules: no SA and no neighbour is lost."""
     mesh = routed(lab)
-    before = mesh.spaces[0].snapshot()
     mesh.start()
     mesh.wait_up()
     wait_kernel(mesh, 1, [mesh.inner(2), mesh.inner(3)])
-    mesh.spaces[0].ip("link del weft0")
-    assert mesh.nodes[0].process.wait(5.0) == 1
-    assert "the TUN interface is gone" in mesh.nodes[0].process.log()
-    assert not before.diff(mesh.spaces[0].snapshot())
-    mesh.nodes[0].start()
-    mesh.nodes[0].wait_up(2)
-    wait_kernel(mesh, 1, [mesh.inner(2), mesh.inner(3)], timeout=2 * HELLO_S + 3)
-    wait_ping(mesh.spaces[0], mesh.inner(3))
+    ns, node = mesh.spaces[0], mesh.nodes[0]
+    wait_ping(ns, mesh.inner(3))
+    before, sas = ns.snapshot(), spis(node)
+    for script in ("ip link del weft0", "ip link set weft0 down; ip link set weft0 name other0",
+                   "ip link set weft0 down; ip link set weft0 mtu 1300"):
+        ns.sh(script)
+        wait_until(lambda: not [line for line in before.diff(ns.snapshot())
+                                if not line.startswith("+")], 2.0, f"all to be back: {script}")
+        for family in ("ip4", "ip6"):
+            wait_ping(ns, mesh.inner(3, family), timeout=2.0)
+            wait_ping(mesh.spaces[2], mesh.inner(1, family), timeout=2.0)
+        assert len(node.ask("neighbours")["neighbours"]) == 2
+        assert spis(node) == sas
+    assert "it is made again" in node.process.log()
+    for one in mesh.nodes:
+        one.stop()
+    assert "weft0" not in repr(ns.snapshot())
 
 
 def test_routes_for_one_source_alone(lab):
