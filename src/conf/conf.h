@@ -149,7 +149,7 @@ struct config {
 		struct ipaddr source;  /* IP_NONE: not given */
 		struct prefix *sources;
 		size_t source_count;
-		bool linux_compat, encap_full;
+		bool linux_compat, encap_full, refuse_hmac;
 		struct conf_sid *sid;
 		size_t sid_count;
 	} srv6;

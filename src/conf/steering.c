@@ -71,28 +71,38 @@ static void read_sources(struct doc *d, struct fy_node *n, void *object)
 			doc_error(d, n, "srv6.sources must be IPv6 prefixes");
 }
 
-static void read_compat(struct doc *d, struct fy_node *n, void *object)
+/* One of two words. */
+static void read_choice(struct doc *d, struct fy_node *n, const char *where,
+	const char *const word[2], bool *ret)
 {
-	struct config *c = object;
-	const char *s = doc_string(d, n, "srv6.compat");
+	const char *s = doc_string(d, n, where);
 
 	if (!s)
 		return;
-	c->srv6.linux_compat = strcmp(s, "linux") == 0;
-	if (!c->srv6.linux_compat && strcmp(s, "rfc") != 0)
-		doc_error(d, n, "srv6.compat must be rfc or linux");
+	*ret = strcmp(s, word[1]) == 0;
+	if (!*ret && strcmp(s, word[0]) != 0)
+		doc_error(d, n, "%s must be %s or %s", where, word[0], word[1]);
+}
+
+static void read_compat(struct doc *d, struct fy_node *n, void *object)
+{
+	static const char *const words[] = {"rfc", "linux"};
+
+	read_choice(d, n, "srv6.compat", words, &((struct config *)object)->srv6.linux_compat);
 }
 
 static void read_encap(struct doc *d, struct fy_node *n, void *object)
 {
-	struct config *c = object;
-	const char *s = doc_string(d, n, "srv6.encap");
+	static const char *const words[] = {"red", "full"};
 
-	if (!s)
-		return;
-	c->srv6.encap_full = strcmp(s, "full") == 0;
-	if (!c->srv6.encap_full && strcmp(s, "red") != 0)
-		doc_error(d, n, "srv6.encap must be red or full");
+	read_choice(d, n, "srv6.encap", words, &((struct config *)object)->srv6.encap_full);
+}
+
+static void read_hmac(struct doc *d, struct fy_node *n, void *object)
+{
+	static const char *const words[] = {"skip", "refuse"};
+
+	read_choice(d, n, "srv6.hmac", words, &((struct config *)object)->srv6.refuse_hmac);
 }
 
 static void read_sids(struct doc *d, struct fy_node *n, void *object)
@@ -126,6 +136,7 @@ const struct field conf_srv6_fields[] = {
 	{"sources", FIELD_CUSTOM, .read = read_sources},
 	{"compat", FIELD_CUSTOM, .read = read_compat},
 	{"encap", FIELD_CUSTOM, .read = read_encap},
+	{"hmac", FIELD_CUSTOM, .read = read_hmac},
 	{"sids", FIELD_CUSTOM, .read = read_sids},
 	{NULL},
 };
@@ -366,8 +377,9 @@ void conf_print_steering(const struct config *c, struct buf *b)
 	if (c->srv6.source.family)
 		buf_printf(b, "source: \"%s\", ", ipaddr_format(&c->srv6.source, text));
 	print_prefixes(b, "sources", c->srv6.sources, c->srv6.source_count);
-	buf_printf(b, ", compat: %s, encap: %s, sids: {", c->srv6.linux_compat ? "linux" : "rfc",
-		c->srv6.encap_full ? "full" : "red");
+	buf_printf(b, ", compat: %s, encap: %s, hmac: %s, sids: {",
+		c->srv6.linux_compat ? "linux" : "rfc", c->srv6.encap_full ? "full" : "red",
+		c->srv6.refuse_hmac ? "refuse" : "skip");
 	for (size_t i = 0; i < c->srv6.sid_count; i++) {
 		buf_add_str(b, i ? ", " : "");
 		conf_print_text(b, c->srv6.sid[i].name);

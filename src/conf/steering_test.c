@@ -12,7 +12,8 @@
 
 static const char full[] = HEAD
 	"srv6: {locator: \"fd00:5:1::/64\", source: \"fd00:5:1::100\", sources: [\"fd00:9::/48\"], "
-	"compat: linux, encap: full, sids: {tyo1: \"fd00:5:2::2\", acme/fra1: \"fd00:5:3::2\"}}\n"
+	"compat: linux, encap: full, hmac: refuse, "
+	"sids: {tyo1: \"fd00:5:2::2\", acme/fra1: \"fd00:5:3::2\"}}\n"
 	"policies:\n"
 	"  - {name: long, source: 10.1.0.0/16, destination: 0.0.0.0/0, candidates: [{via: [tyo1, "
 	"acme/hkg1, tyo1], exit: lax1}, {exit: \"fd00:7::1\"}], fallback: direct}\n"
@@ -37,7 +38,7 @@ static void check_full(const struct config *c)
 	assert_int_equal(c->srv6.locator.len, 64);
 	assert_int_equal(c->srv6.source.b[14], 1);
 	assert_int_equal(c->srv6.source_count, 1);
-	assert_true(c->srv6.linux_compat && c->srv6.encap_full);
+	assert_true(c->srv6.linux_compat && c->srv6.encap_full && c->srv6.refuse_hmac);
 	assert_int_equal(c->srv6.sid_count, 2);
 	assert_string_equal(c->srv6.sid[1].name, "acme/fra1");
 	assert_int_equal(c->policy_count, 2);
@@ -110,6 +111,7 @@ static void mistakes_are_named_with_their_place(void **state)
 	refused("srv6: {source: \"ff02::1\"}\n", "weft.yaml:5:16:", "IPv6 unicast");
 	refused("srv6: {compat: bsd}\n", "weft.yaml:5:16:", "rfc or linux");
 	refused("srv6: {encap: inline}\n", "weft.yaml:5:15:", "red or full");
+	refused("srv6: {hmac: check}\n", "weft.yaml:5:14:", "skip or refuse");
 	refused("srv6: {sids: {a: fe80}}\n", "weft.yaml:5:18:", "address");
 	refused("srv6: {sids: [a]}\n", "weft.yaml:5:15:", "mapping");
 	refused("exit: {masquerade: true}\n", "weft.yaml:5:8:", "masquerade");

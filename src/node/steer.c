@@ -1,7 +1,7 @@
 /* Policies and segments of a node: names become SIDs, of each policy's candidates the first whose
  * SIDs all have a route is taken (RFC 9256 2.9 has more on candidates), and what the plane needs of
  * it goes into the snapshot. The node's own SIDs are made from its locator: ::1 End.DT46, ::2 End,
- * ::3 End.DT6 (RFC 8986 4.1, 4.6, 4.8). */
+ * ::3 End.DT6, ::4 End.DT4 (RFC 8986 4.1, 4.6 - 4.8). */
 #include "node/node_priv.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "ctl/json.h"
 
-enum { SID_EXIT = 1, SID_END = 2, SID_EXIT6 = 3 };
+enum { SID_EXIT = 1, SID_END = 2, SID_EXIT6 = 3, SID_EXIT4 = 4, SIDS_OWN = 4 };
 
 /* A value of the table of sources that no next hop has: it may send, but there is no way to it. */
 #define NO_WAY UINT32_MAX
@@ -310,11 +310,13 @@ static bool build_localsid(const struct steering *s)
 {
 	const struct ipaddr exit = sid_at(&s->locator, SID_EXIT),
 			    end = sid_at(&s->locator, SID_END),
-			    exit6 = sid_at(&s->locator, SID_EXIT6);
+			    exit6 = sid_at(&s->locator, SID_EXIT6),
+			    exit4 = sid_at(&s->locator, SID_EXIT4);
 	const struct srv6_localsid own[] = {
 		{prefix_of(&exit, 128), SRV6_END_DT46, PLANE_TABLE_HOST},
 		{prefix_of(&end, 128), SRV6_END, PLANE_TABLE_MESH},
 		{prefix_of(&exit6, 128), SRV6_END_DT6, PLANE_TABLE_HOST},
+		{prefix_of(&exit4, 128), SRV6_END_DT4, PLANE_TABLE_HOST},
 	};
 
 	if (!s->locator.len)
@@ -378,7 +380,7 @@ static bool build_mesh_source(const struct steering *s)
 
 static void add_sids(struct fib_entry *e, size_t *n, const struct prefix *locator)
 {
-	for (uint8_t i = SID_EXIT; i <= SID_EXIT6; i++) {
+	for (uint8_t i = 1; i <= SIDS_OWN; i++) {
 		struct ipaddr sid = sid_at(locator, i);
 
 		e[(*n)++].destination = prefix_of(&sid, 128);
@@ -389,7 +391,7 @@ static bool build_sid_space(const struct steering *s)
 {
 	const struct config *c = s->n->config;
 	const struct registry *r = s->n->registry;
-	size_t max = 3 * (r->node_count + 1) + c->srv6.sid_count, n = 0;
+	size_t max = SIDS_OWN * (r->node_count + 1) + c->srv6.sid_count, n = 0;
 	struct fib_entry *e = arena_calloc(s->snap->arena, max, sizeof(*e));
 
 	if (!e)
@@ -461,6 +463,7 @@ bool node_steer_build(struct node *n, struct node_snapshot *snap, const struct n
 			return false;
 		(void)node_locator(n, &s.locator);
 		s.out->source = source_of(&s);
+		s.out->refuse_hmac = n->config->srv6.refuse_hmac;
 		done = build_mesh_source(&s) && build_localsid(&s) && build_sid_space(&s) &&
 			build_exit(&s) && build_policies(&s);
 		snap->s.srv6 = s.out;
