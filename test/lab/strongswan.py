@@ -122,12 +122,15 @@ class StrongSwan:
     """charon in a namespace. root: "bookworm" (5.9.8), "trixie" (6.0.1), "forky" (6.1) or a path.
 
     charon: further or other settings of charon (nested dicts), e.g. {"retransmit_tries": 2}.
+    One charon has one peer with selectors 0/0: a namespace with two such links has two of them, of
+    different `port` and `name`; their devices are ipsec0 and ipsec1 in the order of their start.
     """
 
-    def __init__(self, ns, root, *connections, fwmark="0x42", port=13000, charon=None):
+    def __init__(self, ns, root, *connections, fwmark="0x42", port=13000, charon=None,
+                 name="strongswan"):
         self.ns = ns
         path = root if "/" in str(root) else peer_root(root)
-        self.root = PeerRoot(ns, path, "strongswan")
+        self.root = PeerRoot(ns, path, name)
         self.charon = None
         self._fwmark = fwmark
         self._settings = {"load": PLUGINS, "port": 0, "port_nat_t": port, "retransmit_timeout": 2}

@@ -10,6 +10,7 @@ from .core import Failed, wait_until
 
 TCP_END = Path(__file__).with_name("tcp_end.py")
 PING_END = Path(__file__).with_name("ping_end.py")
+UDP_END = Path(__file__).with_name("udp_end.py")
 
 
 class PingResult:
@@ -156,6 +157,58 @@ class TcpSession:
         except BrokenPipeError:
             raise Failed(f"the TCP session broke: {self.client.log()}") from None
         self.client.wait_log(f"^{word}$", timeout)
+
+
+class UdpStream:
+    """Numbered datagrams from a to b at address, one each `interval` seconds. count 0: until stop().
+
+    sent, got: [(number, time of the monotonic clock)] so far, in their order.
+    """
+
+    def __init__(self, a, b, address, count=0, interval=0.001, port=7100):
+        self.receiver = b.start(sys.executable, UDP_END, "receive", address, port,
+                                name=f"udp-{port}")
+        self.receiver.wait_log("^ready$")
+        self.sender = a.start(sys.executable, UDP_END, "send", address, port, count, interval,
+                              name="udp-send")
+
+    @staticmethod
+    def _numbers(process, word):
+        return [(int(number), float(when)) for number, when in
+                re.findall(rf"^{word} (\d+) ([\d.]+)$", process.log(), re.MULTILINE)]
+
+    @property
+    def sent(self):
+        return self._numbers(self.sender, "sent")
+
+    @property
+    def got(self):
+        return self._numbers(self.receiver, "got")
+
+    def missing(self):
+        """[(number, time it was sent)] of what has not come."""
+        there = {number for number, _ in self.got}
+        return [(number, when) for number, when in self.sent if number not in there]
+
+    def in_order(self):
+        numbers = [number for number, _ in self.got]
+        return numbers == sorted(set(numbers))
+
+    def stop(self):
+        """Ends the sending; what is on its way gets a second to arrive."""
+        self.sender.signal(signal.SIGINT)
+        return self.finish()
+
+    def finish(self, timeout=60.0):
+        """Waits until all is sent, and until all came or for a second. Returns how many came."""
+        self.sender.wait_log("^done$", timeout)
+        self.sender.wait()
+        try:
+            wait_until(lambda: not self.missing(), 1.0, "the last datagrams", every=0.1)
+        except Failed:
+            pass  # what is missing is for the scenario to judge
+        self.receiver.stop()
+        return len(self.got)
 
 
 class Iperf:
