@@ -160,7 +160,7 @@ class TcpSession:
 
 
 class UdpStream:
-    """Numbered datagrams from a to b at address, one each `interval` seconds. count 0: until stop().
+    """Numbered datagrams from a to b at address, one each `interval` s; count 0: until stop().
 
     sent, got: [(number, time of the monotonic clock)] so far, in their order.
     """
