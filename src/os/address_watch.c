@@ -1,4 +1,4 @@
-/* Local addresses that come and go, and strict reverse path filters. */
+/* Local addresses that come and go, strict reverse path filters, and forwarding. */
 #include <dirent.h>
 #include <errno.h>
 #include <linux/netlink.h>
@@ -147,5 +147,45 @@ void os_reverse_path_check(const char *netns, const struct kernel_state *want, s
 				error.n ? (const char *)error.p : "");
 		break;
 	}
+	buf_free(&error);
+}
+
+struct forwarding_job {
+	const struct kernel_state *want;
+	struct buf *warnings;
+};
+
+static void forwarding_of(const struct forwarding_job *job, const char *family, const char *sysctl)
+{
+	char path[PATH_BYTES];
+	long v = 0;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/%s/conf/%s/forwarding", family, job->want->tun);
+	if (os_file_read_number(path, &v) < 0 || v)
+		return;
+	buf_printf(job->warnings,
+		"this node is an exit, but the kernel does not forward %s: set %s=1 with sysctl\n",
+		strcmp(family, "ipv4") == 0 ? "IPv4" : "IPv6", sysctl);
+}
+
+static int forwarding_job(void *ctx)
+{
+	const struct forwarding_job *job = ctx;
+
+	if (job->want->forward4)
+		forwarding_of(job, "ipv4", "net.ipv4.ip_forward");
+	if (job->want->forward6)
+		forwarding_of(job, "ipv6", "net.ipv6.conf.all.forwarding");
+	return 0;
+}
+
+void os_forwarding_check(const char *netns, const struct kernel_state *want, struct buf *warnings)
+{
+	struct forwarding_job job = {.want = want, .warnings = warnings};
+	struct buf error = {0};
+
+	/* A namespace that cannot be entered has been told of already. */
+	if (want->forward4 || want->forward6)
+		(void)os_netns_run(netns, forwarding_job, &job, &error);
 	buf_free(&error);
 }

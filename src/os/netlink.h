@@ -88,3 +88,6 @@ void os_address_watch_free(struct os_address_watch *w);
  * routes the default into the TUN: a line for each interface, naming it and the sysctl. */
 void os_reverse_path_check(const char *netns, const struct kernel_state *want,
 	struct buf *warnings);
+/* Says where the kernel does not forward what comes out of the TUN although the state needs it: a
+ * line with the sysctl. Nothing is switched on. netns: the TUN's. */
+void os_forwarding_check(const char *netns, const struct kernel_state *want, struct buf *warnings);

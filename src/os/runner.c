@@ -1,4 +1,4 @@
-/* weftd's side of the helper that runs scripts. */
+/* weftd's side of the helper that runs scripts and nft. */
 #include "os/runner.h"
 #include <errno.h>
 #include <poll.h>
@@ -15,6 +15,8 @@
 struct os_runner {
 	int fd;
 	pid_t pid;
+	bool nat_done; /* since it was asked */
+	char nat_fault[RUNNER_LINE];
 };
 
 int os_runner_new(struct os_runner **ret)
@@ -86,6 +88,37 @@ int os_runner_run(struct os_runner *r, const struct os_runner_script *s)
 	return error;
 }
 
+static void add_string(struct buf *b, const char *s)
+{
+	buf_add(b, s, strlen(s) + 1);
+}
+
+int os_runner_masquerade(struct os_runner *r, const struct os_masquerade *m)
+{
+	const uint8_t type = m->on ? RUNNER_NAT : RUNNER_PLAIN;
+	char text[PREFIX_TEXT];
+	struct buf b = {0};
+	int error;
+
+	buf_add(&b, &type, 1);
+	add_string(&b, m->tun);
+	add_string(&b, m->netns ? m->netns : "");
+	for (size_t i = 0; m->on && i < m->keep_count; i++)
+		add_string(&b, prefix_format(&m->keep[i], text));
+	error = runner_send(r, &b);
+	buf_free(&b);
+	return error;
+}
+
+bool os_runner_masquerade_done(struct os_runner *r, const char **ret_fault)
+{
+	bool done = r->nat_done;
+
+	r->nat_done = false;
+	*ret_fault = r->nat_fault;
+	return done;
+}
+
 int os_runner_fd(const struct os_runner *r)
 {
 	return r->fd;
@@ -105,6 +138,11 @@ bool os_runner_log(struct os_runner *r, const struct os_log *log)
 		if (n == 0)
 			return false;
 		line[n] = 0;
+		if (line[0] == RUNNER_NAT) {
+			r->nat_done = true;
+			memcpy(r->nat_fault, line + 1, (size_t)n);
+			continue;
+		}
 		os_log_line(log, line[0] == '0' + OS_WARNING ? OS_WARNING : OS_INFO, line + 1);
 	}
 }

@@ -1,12 +1,16 @@
-/* The helper process: takes messages, runs scripts, passes on what they say. It trusts nothing that
- * it is sent but the list of paths, and that only as far as they are absolute. */
+/* The helper process: takes messages, runs scripts and nft, passes on what they say. It trusts
+ * nothing that it is sent but the list of paths, and that only as far as they are absolute; the
+ * rules for nft are its own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -24,9 +28,12 @@ enum { UMASK = 022, EXEC_FAILED = 127, FIRST_FD = 3, ENV_ALL = OS_RUNNER_ENV + 2
 static const char path_variable[] =
 	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/* A script to run; its strings lie in the message. */
+/* A script, or nft, to run; its strings lie in the message. */
 struct order {
 	struct list list;
+	bool nft;          /* else a script */
+	struct buf rules;  /* nft's standard input; owned */
+	const char *netns; /* for nft; "": ours */
 	const char *key, *path;
 	char *env[ENV_ALL];
 	size_t n;
@@ -42,12 +49,14 @@ struct job {
 	unsigned int lines;
 	char line[RUNNER_LINE];
 	size_t n;
+	char first[RUNNER_LINE / 2]; /* of nft: the first line that it said */
 };
 
 struct helper {
 	int sock, signals, null;
 	bool closing;
 	struct buf allowed; /* paths, each ended by a zero */
+	struct buf nat;     /* what to take away at the end: the last RUNNER_NAT message */
 	struct list queue;
 	size_t waiting;
 	struct job job[RUNNER_JOBS];
@@ -69,6 +78,23 @@ say(const struct helper *h, enum os_level level, const char *fmt, ...)
 		return;
 	n = n + 1 < RUNNER_LINE ? n + 1 : RUNNER_LINE - 1;
 	(void)!send(h->sock, line, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void order_free(struct order *o)
+{
+	buf_free(&o->rules);
+	w_free(o);
+}
+
+/* What becomes of an order about rules; "": it is done. */
+static void nat_done(const struct helper *h, const char *fault)
+{
+	char line[RUNNER_LINE];
+	int n = snprintf(line, sizeof(line), "%c%s", RUNNER_NAT, fault);
+
+	if (n > 0)
+		(void)!send(h->sock, line, n < RUNNER_LINE ? (size_t)n : RUNNER_LINE - 1,
+			MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* ---- messages ---- */
@@ -142,11 +168,58 @@ static void message_run(struct helper *h, const char *text, size_t n)
 	if (wrong) {
 		say(h, OS_WARNING, "updown %s: %s is not run: %s", o->key ? o->key : "?",
 			o->path ? o->path : "a script", wrong);
-		w_free(o);
+		order_free(o);
 		return;
 	}
 	list_add_tail(&h->queue, &o->list);
 	h->waiting++;
+}
+
+/* An order with nft's rules, to the front: no script holds it up. One that waits is outdated. */
+static void message_nat(struct helper *h, struct view m, bool on)
+{
+	struct order *o = w_calloc(1, sizeof(*o) + m.n + 1);
+	const char *wrong = "out of memory";
+
+	if (o) {
+		memcpy(o->text, m.p, m.n);
+		o->nft = true;
+		o->key = o->path = "nft";
+		o->env[o->n++] = (char *)(uintptr_t)path_variable;
+		wrong = masquerade_rules(view_of(o->text, m.n), on, &o->rules);
+	}
+	if (wrong) {
+		if (o)
+			order_free(o);
+		nat_done(h, wrong);
+		return;
+	}
+	o->netns = o->text + strlen(o->text) + 1;
+	list_for_each_safe (it, &h->queue) {
+		struct order *old = container_of(it, struct order, list);
+
+		if (!old->nft)
+			continue;
+		list_del(it);
+		h->waiting--;
+		order_free(old);
+	}
+	list_add_head(&h->queue, &o->list);
+	h->waiting++;
+	buf_free(&h->nat);
+	if (on)
+		buf_add(&h->nat, m.p, m.n);
+}
+
+/* weftd has ended, or ends: what was set up goes. */
+static void nat_withdraw(struct helper *h)
+{
+	struct buf last = h->nat;
+
+	h->nat = (struct buf){0};
+	if (last.n && !last.failed)
+		message_nat(h, buf_view(&last), false);
+	buf_free(&last);
 }
 
 static void message_allow(struct helper *h, const char *text, size_t n)
@@ -165,15 +238,53 @@ static void message_read(struct helper *h)
 
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		h->closing = true;
+	if (h->closing)
+		nat_withdraw(h);
 	if (n <= 0 || n > (ssize_t)sizeof(packet))
 		return;
 	if (packet[0] == RUNNER_ALLOW)
 		message_allow(h, packet + 1, (size_t)n - 1);
 	else if (packet[0] == RUNNER_RUN)
 		message_run(h, packet + 1, (size_t)n - 1);
+	else if (packet[0] == RUNNER_NAT || packet[0] == RUNNER_PLAIN)
+		message_nat(h, view_of(packet + 1, (size_t)n - 1), packet[0] == RUNNER_NAT);
 }
 
 /* ---- jobs ---- */
+
+/* A file in memory with the rules; negative: errno says why there is none. */
+static int rules_file(const struct buf *rules)
+{
+	int fd = memfd_create("rules", MFD_CLOEXEC);
+
+	if (fd >= 0 && write(fd, rules->p, rules->n) == (ssize_t)rules->n &&
+		lseek(fd, 0, SEEK_SET) == 0)
+		return fd;
+	return -1;
+}
+
+static bool enter_netns(const char *netns)
+{
+	char path[256];
+	int fd;
+
+	if (!netns[0])
+		return true;
+	(void)snprintf(path, sizeof(path), "%s%s", strchr(netns, '/') ? "" : "/run/netns/", netns);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && setns(fd, CLONE_NEWNET) == 0;
+}
+
+static void job_exec_nft(const struct order *o)
+{
+	static const char *const argv[] = {"nft", "-f", "-", NULL};
+	int rules = rules_file(&o->rules);
+
+	if (enter_netns(o->netns) && rules >= 0 && dup2(rules, 0) == 0 &&
+		close_range(FIRST_FD, UINT32_MAX, 0) == 0 && clearenv() == 0 &&
+		putenv((char *)(uintptr_t)path_variable) == 0)
+		(void)execvp(argv[0], (char *const *)(uintptr_t)argv);
+}
 
 /* In the script's process, until exec. */
 static _Noreturn void job_exec(const struct helper *h, const struct order *o, int out)
@@ -188,8 +299,11 @@ static _Noreturn void job_exec(const struct helper *h, const struct order *o, in
 		(void)signal(ignored[i], SIG_DFL);
 	(void)setpgid(0, 0);
 	(void)umask(UMASK);
-	if (chdir("/") == 0 && dup2(h->null, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2 &&
-		close_range(FIRST_FD, UINT32_MAX, 0) == 0)
+	if (chdir("/") != 0 || dup2(h->null, 0) != 0 || dup2(out, 1) != 1 || dup2(out, 2) != 2)
+		_exit(EXEC_FAILED);
+	if (o->nft)
+		job_exec_nft(o);
+	else if (close_range(FIRST_FD, UINT32_MAX, 0) == 0)
 		(void)execve(o->path, argv, o->env);
 	(void)dprintf(2, "cannot be run: %s\n", strerror(errno));
 	_exit(EXEC_FAILED);
@@ -220,6 +334,7 @@ static int job_start(struct helper *h, struct job *j, struct order *o)
 	j->killed = false;
 	j->lines = 0;
 	j->n = 0;
+	j->first[0] = 0;
 	return 0;
 }
 
@@ -255,16 +370,21 @@ static void queue_run(struct helper *h)
 		h->waiting--;
 		error = job_start(h, j, o);
 		if (error < 0) {
-			say(h, OS_WARNING, "updown %s: %s is not run: %s", o->key, o->path,
-				strerror(-error));
-			w_free(o);
+			say(h, OS_WARNING, "%s%s: %s is not run: %s", o->nft ? "" : "updown ",
+				o->key, o->path, strerror(-error));
+			if (o->nft)
+				nat_done(h, strerror(-error));
+			order_free(o);
 		}
 	}
 }
 
 static void job_line(struct helper *h, struct job *j)
 {
-	if (j->lines++ < RUNNER_LINES)
+	if (j->order->nft) {
+		if (!j->first[0])
+			(void)snprintf(j->first, sizeof(j->first), "%.*s", (int)j->n, j->line);
+	} else if (j->lines++ < RUNNER_LINES)
 		say(h, OS_INFO, "updown %s: %.*s", j->order->key, (int)j->n, j->line);
 	else if (j->lines == RUNNER_LINES + 1)
 		say(h, OS_WARNING, "updown %s: it says more, which is left out", j->order->key);
@@ -288,6 +408,21 @@ static void job_read(struct helper *h, struct job *j)
 	}
 }
 
+static void nft_ended(const struct helper *h, const struct job *j, int status)
+{
+	char fault[RUNNER_LINE / 2 + 64] = "";
+
+	if (j->killed)
+		(void)snprintf(fault, sizeof(fault), "nft was killed: it had %d s",
+			(int)(RUNNER_TIME_US / W_SEC));
+	else if (WIFSIGNALED(status))
+		(void)snprintf(fault, sizeof(fault), "nft ended by signal %d", WTERMSIG(status));
+	else if (WEXITSTATUS(status))
+		(void)snprintf(fault, sizeof(fault), "nft %s",
+			j->first[0] ? j->first : "refused the rules");
+	nat_done(h, fault);
+}
+
 static void job_ended(struct helper *h, struct job *j, int status)
 {
 	const struct order *o = j->order;
@@ -303,7 +438,9 @@ static void job_ended(struct helper *h, struct job *j, int status)
 		job_line(h, j);
 	if (j->out >= 0)
 		close(j->out);
-	if (j->killed)
+	if (o->nft)
+		nft_ended(h, j, status);
+	else if (j->killed)
 		say(h, OS_WARNING, "updown %s: %s was killed: it had %d s", o->key, o->path,
 			(int)(RUNNER_TIME_US / W_SEC));
 	else if (WIFSIGNALED(status))
@@ -312,7 +449,7 @@ static void job_ended(struct helper *h, struct job *j, int status)
 	else if (WEXITSTATUS(status))
 		say(h, OS_WARNING, "updown %s: %s ended with %d", o->key, o->path,
 			WEXITSTATUS(status));
-	w_free(j->order);
+	order_free(j->order);
 	*j = (struct job){0};
 }
 
@@ -428,5 +565,6 @@ _Noreturn void runner_child(int fd)
 	list_init(&h.queue);
 	while (!h.closing || busy(&h))
 		turn(&h);
+	buf_free(&h.allowed);
 	_exit(0);
 }

@@ -52,4 +52,11 @@ struct kernel_state {
 	 * such table. */
 	uint32_t protect_table;
 	uint32_t policy_table; /* ours too, also when nothing is in it; 0: none */
+	/* What comes out of the TUN and leaves by another interface bears that one's address from
+	 * there on, but to `keep`: networks that know the mesh. */
+	bool masquerade;
+	const struct prefix *keep;
+	size_t keep_count;
+	/* Packets out of the TUN are to be forwarded, in these families. */
+	bool forward4, forward6;
 };
