@@ -158,6 +158,7 @@ struct config {
 	struct {
 		struct prefix *allow;
 		size_t allow_count;
+		bool masquerade; /* default false */
 	} exit;
 	struct {
 		enum conf_switch tun_gso, udp_gso, udp_gro;

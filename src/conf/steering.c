@@ -152,6 +152,7 @@ static void read_allow(struct doc *d, struct fy_node *n, void *object)
 
 const struct field conf_exit_fields[] = {
 	{"allow", FIELD_CUSTOM, .read = read_allow},
+	{"masquerade", FIELD_BOOL, offsetof(struct config, exit.masquerade)},
 	{NULL},
 };
 
@@ -392,5 +393,5 @@ void conf_print_steering(const struct config *c, struct buf *b)
 		print_policy(b, &c->policy[i]);
 	buf_add_str(b, "exit: {");
 	print_prefixes(b, "allow", c->exit.allow, c->exit.allow_count);
-	buf_add_str(b, "}\n");
+	buf_printf(b, ", masquerade: %s}\n", c->exit.masquerade ? "true" : "false");
 }

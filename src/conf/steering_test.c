@@ -18,7 +18,7 @@ static const char full[] = HEAD
 	"  - {name: long, source: 10.1.0.0/16, destination: 0.0.0.0/0, candidates: [{via: [tyo1, "
 	"acme/hkg1, tyo1], exit: lax1}, {exit: \"fd00:7::1\"}], fallback: direct}\n"
 	"  - {name: short, destination: \"fd00:8::/32\", via: [tyo1]}\n"
-	"exit: {allow: [0.0.0.0/0, \"2001:db8::/32\"]}\n";
+	"exit: {allow: [0.0.0.0/0, \"2001:db8::/32\"], masquerade: true}\n";
 
 static struct config *parse(struct view text)
 {
@@ -56,6 +56,7 @@ static void check_full(const struct config *c)
 	assert_null(p[1].candidate[0].exit.text);
 	assert_false(p[1].direct);
 	assert_int_equal(c->exit.allow_count, 2);
+	assert_true(c->exit.masquerade);
 }
 
 static void all_is_read_and_printed_back(void **state)
@@ -84,6 +85,7 @@ static void without_them_there_is_nothing(void **state)
 	assert_int_equal(c->policy_count, 0);
 	assert_int_equal(c->srv6.locator.len, 0);
 	assert_int_equal(c->exit.allow_count, 0);
+	assert_false(c->exit.masquerade);
 	assert_int_equal(c->routing.policy_table, 251);
 	config_free(c);
 }
@@ -114,7 +116,8 @@ static void mistakes_are_named_with_their_place(void **state)
 	refused("srv6: {hmac: check}\n", "weft.yaml:5:14:", "skip or refuse");
 	refused("srv6: {sids: {a: fe80}}\n", "weft.yaml:5:18:", "address");
 	refused("srv6: {sids: [a]}\n", "weft.yaml:5:15:", "mapping");
-	refused("exit: {masquerade: true}\n", "weft.yaml:5:8:", "masquerade");
+	refused("exit: {masquerade: maybe}\n", "weft.yaml:5:20:", "masquerade");
+	refused("exit: {nat: true}\n", "weft.yaml:5:8:", "nat");
 	refused("policies: [{name: a, exit: b}]\n", "weft.yaml:5:", "destination");
 	refused("policies: [{name: a, destination: 0.0.0.0/0}]\n", "weft.yaml:5:", "candidates");
 	refused("policies: [{name: a, destination: 0.0.0.0/0, candidates: [{}]}]\n",

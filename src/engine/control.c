@@ -207,13 +207,14 @@ void engine_turn(struct engine *e)
 	engine_underlay(e, now);
 	engine_tun(e, now);
 	engine_restore(e, now);
+	engine_exit(e, now);
 	actions(e); /* a new link's way is known before its first datagram is made */
 	if (drained && wtime_due(node_deadline(e->node), now))
 		node_tick(e->node, now);
 	actions(e);
 	if (!drained || !list_empty(&e->pending))
 		os_wake_up(e->plane.wake); /* once more, before it sleeps */
-	deadline = wtime_min(node_deadline(e->node), e->restore_at);
+	deadline = wtime_min(node_deadline(e->node), wtime_min(e->restore_at, e->nat_at));
 	if (e->addresses_changed)
 		deadline = wtime_min(deadline, e->addresses_at);
 	if (e->underlay_changed)
@@ -262,4 +263,5 @@ void engine_kernel(struct engine *e)
 	buf_free(&lines);
 	buf_free(&e->warn_kernel);
 	e->warn_kernel = warnings;
+	engine_exit_apply(e);
 }

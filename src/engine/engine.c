@@ -227,7 +227,7 @@ int engine_new(const struct engine_config *c, struct engine **ret, struct buf *e
 	e->config = *c;
 	e->started = os_now();
 	e->plane.epoll = e->plane.event = -1;
-	e->restore_at = WTIME_NEVER;
+	e->restore_at = e->nat_at = WTIME_NEVER;
 	list_init(&e->pending);
 	buf_add(&e->warn_files, c->warnings.p, c->warnings.n);
 	e->config.warnings = (struct view){0};
@@ -320,6 +320,7 @@ void engine_free(struct engine *e)
 	os_address_watch_free(e->addresses);
 	os_kernel_watch_free(e->kernel_watch);
 	os_watch_free(e->runner_watch);
+	engine_exit_stop(e);
 	engine_underlay_stop(e);
 	os_netlink_close(e->netlink);
 	node_free(e->node);
@@ -340,6 +341,7 @@ void engine_free(struct engine *e)
 	buf_free(&e->warn_files);
 	buf_free(&e->warn_reload);
 	buf_free(&e->warn_kernel);
+	buf_free(&e->warn_exit);
 	w_free(e->tun_netns);
 	w_free(e->underlay_netns);
 	w_free(e->underlay_vrf);

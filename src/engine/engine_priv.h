@@ -8,6 +8,7 @@
 #include "os/control.h"
 #include "os/loop.h"
 #include "os/netlink.h"
+#include "os/nft.h"
 
 enum {
 	ENGINE_DOWN_RING = 1 << 20,
@@ -26,6 +27,8 @@ enum {
 	ENGINE_RESTORE_GAP_US = 1000000,  /* between two such */
 	ENGINE_RESTORE_LOG_US = 10000000, /* between two lines about it */
 	ENGINE_TUN_US = 1000000,          /* between two tries to make the TUN again */
+	ENGINE_NAT_RETRY_US = 30000000,   /* after rules that could not be set up */
+	ENGINE_NAT_ORDER_US = 15000000,   /* the helper may take to set them up */
 };
 
 /* As PLANE_DOWN_MERGE has them. */
@@ -117,6 +120,13 @@ struct engine {
 	bool tun_lost;      /* its device is gone: another is made, from tun_at on */
 	wtime tun_at;
 	struct os_watch *runner_watch;
+	/* the rules of an exit: who looks after them; what the helper was told last; when to look
+	 * whether they are there (NEVER: no reason), not before nat_next */
+	struct os_nft *nft;
+	struct buf nat_told;
+	wtime nat_at, nat_next, nat_patience; /* patience: with the helper, which is at it */
+	long nat_rules;
+	bool nat_failed;
 	struct os_netlink *underlay; /* for questions */
 	struct os_route_watch *route_watch;
 	char **excluded_name; /* interfaces that are no underlay */
@@ -149,8 +159,8 @@ struct engine {
 	int failed;                         /* negative errno */
 	struct buf error;                   /* lines, while starting */
 	/* lines for status: of the start, of the files as last read, of a reload by itself that was
-	 * refused, of the kernel */
-	struct buf warn_start, warn_files, warn_reload, warn_kernel;
+	 * refused, of the kernel, of an exit */
+	struct buf warn_start, warn_files, warn_reload, warn_kernel, warn_exit;
 	char *watched;     /* the path of the registry */
 	enum conf_log log; /* as last configured */
 };
@@ -201,6 +211,16 @@ int engine_tun_open(struct engine *e, const struct config *c, struct os_tun **re
 void engine_tun_gone(struct engine *e, const struct os_tun *tun);
 /* Makes it again, when that is due. */
 void engine_tun(struct engine *e, wtime now);
+/* ---- exit.c ---- */
+/* Has the rules of an exit set up, or taken away, as the node wants them now. */
+void engine_exit_apply(struct engine *e);
+/* Looks whether they are still there, when that is due. */
+void engine_exit(struct engine *e, wtime now);
+/* The helper said something: perhaps about them. */
+void engine_exit_told(struct engine *e);
+/* Lines about what keeps an exit from working now. */
+void engine_exit_warnings(const struct engine *e, struct buf *lines);
+void engine_exit_stop(struct engine *e);
 /* ---- underlay.c ---- */
 int engine_underlay_start(struct engine *e, const struct config *c);
 /* Watches routes and interfaces; a failure is a warning. */

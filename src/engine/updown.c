@@ -7,13 +7,16 @@ static void runner_says(void *ctx)
 {
 	struct engine *e = ctx;
 
-	if (os_runner_log(e->config.runner, &e->config.log))
+	bool alive = os_runner_log(e->config.runner, &e->config.log);
+
+	engine_exit_told(e);
+	if (alive)
 		return;
 	os_watch_free(e->runner_watch);
 	e->runner_watch = NULL;
 	os_log_line(&e->config.log, OS_ERROR,
-		"the helper process for updown scripts has ended: none is run any more; start "
-		"again");
+		"the helper process has ended: no updown scripts are run any more, and nothing is "
+		"done about exit.masquerade; start again");
 }
 
 int engine_updown_start(struct engine *e)

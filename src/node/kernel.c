@@ -166,6 +166,28 @@ static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
 	return true;
 }
 
+/* Announced networks have a way back into the mesh; a default route that is announced is the way to
+ * those that have none. */
+static bool build_exit(struct node *n, struct arena *a, struct kernel_state *k)
+{
+	const struct config *c = n->config;
+	struct prefix *keep = arena_calloc(a, c->announce_count, sizeof(*keep));
+
+	if (!keep)
+		return false;
+	for (size_t i = 0; i < c->announce_count; i++)
+		if (c->announce[i].destination.len)
+			keep[k->keep_count++] = c->announce[i].destination;
+	k->keep = keep;
+	k->masquerade = c->exit.masquerade;
+	k->forward4 = k->forward6 = k->masquerade && !c->exit.allow_count;
+	for (size_t i = 0; i < c->exit.allow_count; i++) {
+		k->forward4 |= c->exit.allow[i].addr.family == IP4;
+		k->forward6 |= c->exit.allow[i].addr.family == IP6;
+	}
+	return true;
+}
+
 bool node_kernel_build(struct node *n)
 {
 	struct kernel_state k = {.mtu = n->config->tun.mtu,
@@ -182,7 +204,8 @@ bool node_kernel_build(struct node *n)
 	k.link_local = ipaddr_from(IP6, ll);
 	k.protect_table = n->config->routing.table;
 	k.policy_table = n->config->routing.policy_table;
-	if (!build_addresses(n, a, &k) || !build_routes(n, a, &k) || !build_rules(n, a, &k)) {
+	if (!build_addresses(n, a, &k) || !build_routes(n, a, &k) || !build_rules(n, a, &k) ||
+		!build_exit(n, a, &k)) {
 		arena_free(a);
 		n->out_of_memory++;
 		return false;
