@@ -85,9 +85,12 @@ class Weftd:
         aside.write_text(json.dumps(value, indent=1))
         aside.rename(path)
 
-    def start(self, wait=10.0, env=None):
-        """Starts the daemon and waits until it answers (wait=None: does not wait)."""
-        self.process = self.ns.start(build_folder() / "weftd", "-c", self.config_path,
+    def start(self, wait=10.0, env=None, wrap=()):
+        """Starts the daemon and waits until it answers (wait=None: does not wait).
+
+        wrap: a command in front that becomes the daemon.
+        """
+        self.process = self.ns.start(*wrap, build_folder() / "weftd", "-c", self.config_path,
                                      name=f"weftd-{self.name}", env=env)
         if wait is not None:
             self.wait_answer(wait)
