@@ -165,12 +165,13 @@ struct prefix prefix_of(const struct ipaddr *a, unsigned int len)
 	struct prefix p = {.addr = *a};
 	unsigned int bits = ipaddr_bits(a);
 
-	p.len = (uint8_t)(len < bits ? len : bits);
-	for (unsigned int i = 0; i < sizeof(p.addr.b); i++) {
-		unsigned int keep = p.len > i * 8 ? p.len - i * 8 : 0;
+	unsigned int whole;
 
-		if (keep < 8)
-			p.addr.b[i] &= (uint8_t)(0xff << (8 - keep));
+	p.len = (uint8_t)(len < bits ? len : bits);
+	whole = p.len / 8;
+	if (whole < sizeof(p.addr.b)) {
+		p.addr.b[whole] &= (uint8_t)(0xff << (8 - p.len % 8));
+		memset(p.addr.b + whole + 1, 0, sizeof(p.addr.b) - whole - 1);
 	}
 	return p;
 }

@@ -12,14 +12,12 @@ static uint64_t rotl(uint64_t x, int k)
 
 static uint64_t load_le64(const uint8_t *p)
 {
-	uint64_t x = 0;
-
-	for (int i = 7; i >= 0; i--)
-		x = x << 8 | p[i];
-	return x;
+	return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
+		(uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 |
+		(uint64_t)p[7] << 56;
 }
 
-static void sip_round(uint64_t v[4])
+static inline void sip_round(uint64_t v[4])
 {
 	v[0] += v[1];
 	v[1] = rotl(v[1], 13) ^ v[0];
@@ -33,7 +31,7 @@ static void sip_round(uint64_t v[4])
 	v[2] = rotl(v[2], 32);
 }
 
-static void sip_word(uint64_t v[4], uint64_t m)
+static inline void sip_word(uint64_t v[4], uint64_t m)
 {
 	v[3] ^= m;
 	sip_round(v);

@@ -5,30 +5,30 @@
 #include <stdint.h>
 #include "base/mem.h"
 
-static void put(struct heap *h, size_t i, struct heap_node *node)
+static void put(struct heap *h, size_t i, struct heap_slot s)
 {
-	h->slot[i] = node;
-	node->place = i + 1;
+	h->slot[i] = s;
+	s.node->place = i + 1;
 }
 
 /* Moves the node at i to where it belongs, towards the root or away from it. */
 static void settle(struct heap *h, size_t i)
 {
-	struct heap_node *node = h->slot[i];
+	struct heap_slot s = h->slot[i];
 
-	while (i > 0 && wtime_before(node->at, h->slot[(i - 1) / 2]->at)) {
+	while (i > 0 && wtime_before(s.at, h->slot[(i - 1) / 2].at)) {
 		put(h, i, h->slot[(i - 1) / 2]);
 		i = (i - 1) / 2;
 	}
 	for (size_t child = 2 * i + 1; child < h->n; child = 2 * i + 1) {
-		if (child + 1 < h->n && wtime_before(h->slot[child + 1]->at, h->slot[child]->at))
+		if (child + 1 < h->n && wtime_before(h->slot[child + 1].at, h->slot[child].at))
 			child++;
-		if (!wtime_before(h->slot[child]->at, node->at))
+		if (!wtime_before(h->slot[child].at, s.at))
 			break;
 		put(h, i, h->slot[child]);
 		i = child;
 	}
-	put(h, i, node);
+	put(h, i, s);
 }
 
 int heap_push(struct heap *h, struct heap_node *node, wtime at)
@@ -38,19 +38,20 @@ int heap_push(struct heap *h, struct heap_node *node, wtime at)
 	if (!heap_holds(node)) {
 		if (h->n == h->cap) {
 			size_t cap = h->cap ? h->cap * 2 : FIRST_SLOTS;
-			struct heap_node **slot;
+			struct heap_slot *slot;
 
-			if (cap > SIZE_MAX / sizeof(struct heap_node *))
+			if (cap > SIZE_MAX / sizeof(*slot))
 				return -ENOMEM;
-			slot = w_realloc(h->slot, cap * sizeof(struct heap_node *));
+			slot = w_realloc(h->slot, cap * sizeof(*slot));
 			if (!slot)
 				return -ENOMEM;
 			h->slot = slot;
 			h->cap = cap;
 		}
-		put(h, h->n++, node);
+		put(h, h->n++, (struct heap_slot){at, node});
 	}
 	node->at = at;
+	h->slot[node->place - 1].at = at;
 	settle(h, node->place - 1);
 	return 0;
 }
@@ -71,7 +72,7 @@ void heap_remove(struct heap *h, struct heap_node *node)
 
 struct heap_node *heap_peek(const struct heap *h)
 {
-	return h->n ? h->slot[0] : NULL;
+	return h->n ? h->slot[0].node : NULL;
 }
 
 struct heap_node *heap_pop(struct heap *h)
@@ -93,7 +94,7 @@ struct heap_node *heap_pop_due(struct heap *h, wtime now)
 void heap_done(struct heap *h)
 {
 	for (size_t i = 0; i < h->n; i++)
-		h->slot[i]->place = 0;
+		h->slot[i].node->place = 0;
 	w_free(h->slot);
 	*h = (struct heap){0};
 }

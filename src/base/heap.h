@@ -11,9 +11,15 @@ struct heap_node {
 	size_t place; /* 1-based; 0: in no heap */
 };
 
+/* A node and, beside it, its time: to order the heap touches no memory of the caller's. */
+struct heap_slot {
+	wtime at;
+	struct heap_node *node;
+};
+
 /* Zero-initialise to start: empty. */
 struct heap {
-	struct heap_node **slot; /* slot[0] is the earliest */
+	struct heap_slot *slot; /* slot[0] is the earliest */
 	size_t n, cap;
 };
 
@@ -35,7 +41,7 @@ void heap_done(struct heap *h);
 /* The time of the earliest node; never when empty. */
 static inline wtime heap_next(const struct heap *h)
 {
-	return h->n ? h->slot[0]->at : WTIME_NEVER;
+	return h->n ? h->slot[0].at : WTIME_NEVER;
 }
 
 static inline bool heap_holds(const struct heap_node *node)

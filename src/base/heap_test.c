@@ -37,9 +37,9 @@ static size_t count(const struct model *m)
 static void well_formed(const struct heap *h)
 {
 	for (size_t i = 0; i < h->n; i++) {
-		assert_int_equal(h->slot[i]->place, i + 1);
+		assert_int_equal(h->slot[i].node->place, i + 1);
 		if (i)
-			assert_false(wtime_before(h->slot[i]->at, h->slot[(i - 1) / 2]->at));
+			assert_false(wtime_before(h->slot[i].at, h->slot[(i - 1) / 2].at));
 	}
 }
 
