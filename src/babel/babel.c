@@ -17,12 +17,14 @@ int babel_timer_init(struct babel *b, struct babel_timer *t,
 	void (*fire)(struct babel *b, struct babel_timer *t, wtime now))
 {
 	t->fire = fire;
+	t->at = WTIME_NEVER;
 	return heap_push(&b->timers, &t->node, WTIME_NEVER);
 }
 
 void babel_timer_set(struct babel *b, struct babel_timer *t, wtime at)
 {
-	if (t->node.at.us != at.us)
+	t->at = at;
+	if (wtime_before(at, t->node.at))
 		(void)heap_push(&b->timers, &t->node, at); /* it is in: this cannot fail */
 }
 
@@ -110,8 +112,12 @@ void babel_tick(struct babel *b, wtime now)
 		it = heap_peek(&b->timers)) {
 		struct babel_timer *t = container_of(it, struct babel_timer, node);
 
-		(void)heap_push(&b->timers, it, WTIME_NEVER);
-		t->fire(b, t, now);
+		if (wtime_due(t->at, now)) {
+			t->at = WTIME_NEVER;
+			t->fire(b, t, now); /* it may be set again after that, or be freed */
+		} else {                    /* it has fired, or was put off */
+			(void)heap_push(&b->timers, it, t->at);
+		}
 	}
 }
 

@@ -33,9 +33,11 @@ enum {
 };
 
 /* A timer lives in the heap from its start to its end, at NEVER when not set, so that setting it
- * cannot fail. */
+ * cannot fail. Most are put off again and again and never fire: one that is put off keeps its place
+ * in the heap, and finds its new one when the old time has come. */
 struct babel_timer {
-	struct heap_node node;
+	struct heap_node node; /* at `at` or before */
+	wtime at;
 	void (*fire)(struct babel *b, struct babel_timer *t, wtime now);
 };
 
@@ -134,7 +136,8 @@ struct babel_neighbour {
 	uint32_t origin, receive; /* RFC 9616 3.1 */
 	wtime receive_at;
 	struct babel_rtt rtt;
-	struct list routes;
+	struct list routes; /* in the order in which it announces them, as far as it has one */
+	struct list *last;  /* in it: the one that was announced last, or the head */
 	bool ihu_due;
 	struct list unicast_link; /* in ifc->unicast */
 	struct buf queue;         /* whole TLVs to send to it alone */
@@ -152,20 +155,21 @@ struct babel_source {
 };
 
 struct babel_route {
-	struct hash_node hash; /* by dest and neighbour */
+	/* what every update touches is together */
 	struct list by_neighbour;
 	struct babel_dest *dest;
 	struct babel_neighbour *neighbour;
-	size_t place; /* in dest->route */
 	uint8_t router_id[8];
+	int64_t hold_us;
+	wtime expires;
+	wtime smooth_at;
+	uint32_t smooth; /* RFC 8966 A.3, times BABEL_SMOOTH_SCALE */
 	uint16_t seqno, advertised;
 	struct ipaddr next_hop;
-	int64_t hold_us;
-	wtime since, expires;
 	struct babel_timer timer;
-	bool asked;
-	uint32_t smooth; /* RFC 8966 A.3, times BABEL_SMOOTH_SCALE */
-	wtime smooth_at;
+	uint32_t place; /* in dest->route */
+	wtime since;
+	struct hash_node hash; /* by dest and neighbour */
 };
 
 struct babel_request {

@@ -110,6 +110,7 @@ struct babel_neighbour *babel_neighbour_get(struct babel *b, struct babel_iface 
 	n->addr = *a;
 	n->txcost = n->rxcost = n->cost = BABEL_INFINITY;
 	list_init(&n->routes);
+	n->last = &n->routes;
 	list_init(&n->unicast_link);
 	list_init(&n->event);
 	neighbour_key(key, n->iface, a);

@@ -258,9 +258,9 @@ static struct babel_route *new_route(struct babel *b, struct babel_dest *d,
 	r->since = r->smooth_at = now;
 	r->advertised = BABEL_INFINITY;
 	r->smooth = (uint32_t)BABEL_INFINITY * BABEL_SMOOTH_SCALE;
-	r->place = d->n;
+	r->place = (uint32_t)d->n;
 	d->route[d->n++] = r;
-	list_add_tail(&n->routes, &r->by_neighbour);
+	list_add_head(n->last, &r->by_neighbour);
 	b->stats.routes++;
 	return r;
 }
@@ -271,6 +271,8 @@ void babel_route_remove(struct babel *b, struct babel_route *r)
 
 	babel_timer_done(b, &r->timer);
 	hash_del(&b->routes, &r->hash);
+	if (r->neighbour->last == &r->by_neighbour)
+		r->neighbour->last = r->by_neighbour.prev;
 	list_del(&r->by_neighbour);
 	d->route[r->place] = d->route[--d->n];
 	d->route[r->place]->place = r->place;
@@ -364,6 +366,30 @@ static void take(struct babel *b, struct babel_route *r, const struct babel_tlv 
 	babel_route_smooth(r, now);
 }
 
+/* Who announces many prefixes does so in the same order each time: the route after the last one is
+ * most often the one, and no table is asked. One that is elsewhere is moved here. */
+static struct babel_route *expected(const struct babel_neighbour *n, const struct babel_prefix *p)
+{
+	struct list *it = n->last->next;
+	struct babel_route *r;
+
+	if (it == &n->routes)
+		it = it->next;
+	if (it == &n->routes)
+		return NULL;
+	r = container_of(it, struct babel_route, by_neighbour);
+	return same_prefix(&r->dest->prefix, p) ? r : NULL;
+}
+
+static void come_after(struct babel_neighbour *n, struct babel_route *r)
+{
+	if (n->last != &r->by_neighbour && n->last->next != &r->by_neighbour) {
+		list_del(&r->by_neighbour);
+		list_add_head(n->last, &r->by_neighbour);
+	}
+	n->last = &r->by_neighbour;
+}
+
 void babel_route_update(struct babel *b, struct babel_neighbour *n, const struct babel_tlv *t,
 	wtime now)
 {
@@ -378,8 +404,9 @@ void babel_route_update(struct babel *b, struct babel_neighbour *n, const struct
 	}
 	p = babel_prefix_normal(&t->update.prefix);
 	finite = finite && acceptable(b, n, t, &p);
-	d = finite ? babel_dest_get(b, &p) : babel_dest_find(b, &p);
-	r = d ? babel_route_find(b, d, n) : NULL;
+	r = expected(n, &p);
+	d = r ? r->dest : finite ? babel_dest_get(b, &p) : babel_dest_find(b, &p);
+	r = r || !d ? r : babel_route_find(b, d, n);
 	if (!finite) {
 		if (r)
 			babel_route_retract(b, r, now);
@@ -396,6 +423,7 @@ void babel_route_update(struct babel *b, struct babel_neighbour *n, const struct
 	}
 	if (!babel_feasible(d, t->update.router_id, t->update.seqno, t->update.metric))
 		babel_drop(b, BABEL_DROP_UNFEASIBLE);
+	come_after(n, r);
 	take(b, r, t, now);
 	babel_route_changed(b, r, now);
 	babel_request_satisfy(b, r, now);
