@@ -150,6 +150,9 @@ struct babel_event {
 	uint32_t iface;
 	struct ipaddr next_hop; /* of the packet's family or IPv6 for v4-via-v6 */
 	struct ipaddr neighbour;
+	/* ROUTE: the interface of another route that is feasible now, to be used when this one's
+	 * interface dies, until an event says what was selected; 0: none */
+	uint32_t backup_iface;
 	bool lost; /* NEIGHBOUR */
 };
 bool babel_event_next(struct babel *b, struct babel_event *ret);

@@ -203,6 +203,7 @@ struct babel_dest {
 	struct babel_route **route;
 	size_t n, cap;
 	struct babel_route *selected;
+	struct babel_route *backup; /* feasible, on another interface; NULL: none */
 	bool own;
 	uint16_t own_metric;
 	struct list sources, requests;
@@ -327,6 +328,8 @@ void babel_route_refilter(struct babel *b, wtime now);
 void babel_select(struct babel *b, struct babel_dest *d, wtime now);
 /* The route's metric or feasibility may differ from before. */
 void babel_route_changed(struct babel *b, struct babel_route *r, wtime now);
+/* The feasibility distance has changed: a backup may be none any more. */
+void babel_backup_check(struct babel *b, struct babel_dest *d);
 void babel_dest_recheck(struct babel *b, struct babel_timer *t, wtime now);
 void babel_dest_hold_over(struct babel *b, struct babel_timer *t, wtime now);
 void babel_dest_told(struct babel *b, struct babel_dest *d);

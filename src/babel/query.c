@@ -32,6 +32,7 @@ static void route_event(struct babel *b, struct babel_dest *d, struct babel_even
 		ret->iface = r->neighbour->iface;
 		ret->next_hop = r->next_hop;
 		ret->neighbour = r->neighbour->addr;
+		ret->backup_iface = d->backup ? d->backup->neighbour->iface : 0;
 	}
 	babel_dest_told(b, d);
 }

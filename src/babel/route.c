@@ -278,6 +278,8 @@ void babel_route_remove(struct babel *b, struct babel_route *r)
 	d->route[r->place]->place = r->place;
 	if (d->selected == r)
 		d->selected = NULL;
+	if (d->backup == r)
+		d->backup = NULL;
 	b->stats.routes--;
 	w_free(r);
 }

@@ -148,6 +148,56 @@ static void count_switch(struct babel *b, struct babel_dest *d, const struct bab
 	d->user = r->neighbour->serial;
 }
 
+/* ---- backups: what whoever forwards may use as soon as the link of the selected route dies. A
+ * feasible route makes no loop (RFC 8966 2.4), whether or not it is the best one. ---- */
+
+static bool may_back(const struct babel_dest *d, const struct babel_route *r)
+{
+	return d->selected && r->neighbour->ifc != d->selected->neighbour->ifc &&
+		babel_route_metric(r) != BABEL_INFINITY && feasible(r);
+}
+
+/* The present one stays unless another is clearly better: it is in use only for a moment. */
+static bool better_backup(const struct babel_route *r, const struct babel_route *than)
+{
+	return !than || babel_route_metric(r) * 2 < babel_route_metric(than);
+}
+
+static void set_backup(struct babel *b, struct babel_dest *d, struct babel_route *r)
+{
+	if (d->backup == r)
+		return;
+	d->backup = r;
+	d->changed = true;
+	mark_event(b, d);
+}
+
+static void find_backup(struct babel *b, struct babel_dest *d)
+{
+	struct babel_route *best = d->backup && may_back(d, d->backup) ? d->backup : NULL;
+
+	for (size_t i = 0; d->selected && i < d->n; i++)
+		if (d->route[i] != best && may_back(d, d->route[i]) &&
+			better_backup(d->route[i], best))
+			best = d->route[i];
+	set_backup(b, d, best);
+}
+
+void babel_backup_check(struct babel *b, struct babel_dest *d)
+{
+	if (d->backup && !may_back(d, d->backup))
+		find_backup(b, d);
+}
+
+/* A route that is not selected has changed. */
+static void look_for_backup(struct babel *b, struct babel_dest *d, struct babel_route *r)
+{
+	if (r == d->backup)
+		babel_backup_check(b, d);
+	else if (may_back(d, r) && better_backup(r, d->backup))
+		set_backup(b, d, r);
+}
+
 /* Makes r (or nothing) the route in use. */
 static void settle(struct babel *b, struct babel_dest *d, struct babel_route *r, wtime now)
 {
@@ -217,6 +267,7 @@ void babel_select(struct babel *b, struct babel_dest *d, wtime now)
 			? wtime_add(now, r->neighbour->ifc->c.hello_us / RECHECK_PARTS)
 			: WTIME_NEVER);
 	settle(b, d, r, now);
+	find_backup(b, d);
 	if (d->own)
 		return;
 	if (!r && (old || s.wish)) /* RFC 8966 3.8.2.1 */
@@ -237,8 +288,10 @@ void babel_route_changed(struct babel *b, struct babel_route *r, wtime now)
 		settle(b, d, r, now);
 		return;
 	}
-	if (d->selected && d->selected != r && !wins(m, d->metric, 1))
+	if (d->selected && d->selected != r && !wins(m, d->metric, 1)) {
+		look_for_backup(b, d, r);
 		return;
+	}
 	babel_select(b, d, now);
 }
 

@@ -59,11 +59,14 @@ int babel_source_announce(struct babel *b, struct babel_dest *d, const struct ba
 		memcpy(s->router_id, u->router_id, sizeof(s->router_id));
 		list_add_tail(&d->sources, &s->link);
 		b->stats.sources++;
+		babel_backup_check(b, d);
 	} else if (babel_seqno_less(s->seqno, u->seqno)) {
 		s->seqno = u->seqno;
 		s->metric = u->metric;
+		babel_backup_check(b, d);
 	} else if (s->seqno == u->seqno && u->metric < s->metric) {
 		s->metric = u->metric;
+		babel_backup_check(b, d);
 	}
 	babel_timer_set(b, &s->gc,
 		wtime_add(now, twice > BABEL_SOURCE_GC_US ? twice : BABEL_SOURCE_GC_US));

@@ -126,6 +126,13 @@ bool node_action_next(struct node *n, struct node_action *ret)
 		return true;
 	if (n->snapshot_dirty && !n->stopping)
 		node_snapshot_send(n);
+	if (queued_next(n, ret))
+		return true;
+	if (n->links_late && !n->stopping) { /* when the plane goes round them already */
+		node_speaker_late(n, n->now);
+		if (n->snapshot_dirty)
+			node_snapshot_send(n);
+	}
 	if (n->kernel_dirty) {
 		struct node_action a = {.type = NODE_ACTION_KERNEL};
 

@@ -253,6 +253,7 @@ int node_apply(struct node *n, const struct config *c, const struct registry *r,
 	(void)node_queue(n, &sockets, NULL, 0);
 	n->config = c;
 	n->registry = r;
+	n->table.anew = true;
 	pass.each = make_or_update;
 	err = for_each_want(&pass, c, r);
 	node_scripts(n, NULL, c);

@@ -27,6 +27,8 @@ static int start(struct node *n, const struct node_config *c, wtime now, struct 
 		return err;
 	err = node_rib_init(n);
 	if (!err)
+		err = node_table_init(n);
+	if (!err)
 		err = node_steer_init(n);
 	if (!err)
 		err = node_speaker_start(n, now);
@@ -118,6 +120,8 @@ void node_free(struct node *n)
 		node_steer_free(n);
 	if (n->rib.bucket)
 		node_rib_free(n);
+	if (n->table.by_ways.bucket)
+		node_table_free(n);
 	babel_free(n->babel);
 	w_free(n->router_ids);
 	ike_free(n->ike);
@@ -173,6 +177,7 @@ void node_plane_up(struct node *n, const struct plane_up *up, wtime now)
 {
 	struct node_link *l = link_at(n, up->slot);
 
+	n->now = now;
 	switch (up->type) {
 	case PLANE_UP_IKE:
 		ike_message(n, up, now);
@@ -223,6 +228,7 @@ wtime node_deadline(const struct node *n)
 
 void node_tick(struct node *n, wtime now)
 {
+	n->now = now;
 	ike_tick(n->ike, now);
 	babel_tick(n->babel, now);
 	node_ike_events(n, now);
@@ -235,6 +241,7 @@ void node_tick(struct node *n, wtime now)
 		babel_seqno_at_least(n->babel, node_speaker_seqno(n, now));
 	}
 	n->kernel_dirty |= n->kernel_late;
+	n->snapshot_dirty |= node_table_waits(n);
 	list_for_each (it, &n->links)
 		node_link_tick(n, container_of(it, struct node_link, list), now);
 	node_ike_events(n, now);

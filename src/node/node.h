@@ -131,6 +131,15 @@ void node_tick(struct node *n, wtime now);
 const struct node_socket *node_sockets(const struct node *n, size_t *ret_n);
 const struct kernel_state *node_kernel(const struct node *n);
 
+/* What has been done to the forwarding tables since the start. */
+struct node_table_stats {
+	size_t prefixes, groups;   /* there are */
+	uint64_t prefixes_written; /* changes of a single prefix */
+	uint64_t groups_renamed;   /* changes of all prefixes of a group at once */
+	uint64_t snapshots;        /* published */
+};
+void node_table_stats(const struct node *n, struct node_table_stats *ret);
+
 /* Facts that only the outside has, for status and drops. */
 struct node_outside {
 	const struct plane_counters *counters; /* of all plane threads, n_counters */

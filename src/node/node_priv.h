@@ -80,6 +80,7 @@ struct node_link {
 	bool asked_ike, dead;
 	struct ipaddr heard_link_local; /* what the peer answers from */
 	bool speaking;                  /* it is an interface of the speaker */
+	bool late;                      /* the speaker has not heard yet that it died */
 	bool transit;                   /* the registry lets the peer carry what others announce */
 	/* loss.c: the span that is being measured, and the last result */
 	uint32_t loss_child;
@@ -105,9 +106,32 @@ struct node_route {
 	struct babel_prefix prefix;
 	uint8_t router_id[8];
 	uint16_t metric, seqno;
-	uint32_t slot; /* of the link that carries it */
+	uint32_t slot;   /* of the link that carries it */
+	uint32_t backup; /* of a link that may carry it instead; NODE_NO_WAY: none */
 	bool unreachable;
 	wtime since;
+	struct node_group *group; /* NULL: it is not in the tables yet */
+	struct list moved;        /* node.table.moved, when the group is not its own any more */
+};
+
+/* Slots of the links that a route may take. */
+struct node_ways {
+	uint32_t first, second;
+};
+#define NODE_NO_WAY UINT32_MAX
+
+/* The forwarding tables: see table.c. */
+struct node_table {
+	struct fib *routes;        /* values are indexes of a snapshot's next hops */
+	struct fib *sources;       /* who may send to SIDs; NULL without segment routing */
+	struct fib *named_sources; /* those that need no route for it */
+	bool *locator; /* by node of the registry: its locator is in the tables for itself */
+	struct node_group **group; /* by id; NULL: free */
+	uint32_t group_cap, group_free, groups;
+	struct hash by_ways;
+	struct list moved; /* routes that are to be written */
+	bool anew;         /* all is to be made anew */
+	uint64_t written, renamed;
 };
 
 enum node_policy_status { NODE_POLICY_UNRESOLVED, NODE_POLICY_FALLBACK, NODE_POLICY_ACTIVE };
@@ -161,6 +185,7 @@ struct node {
 	bool origins_checked;     /* a node of the registry has `allow` */
 	struct hash rib;
 	struct list routes;
+	struct node_table table;
 	uint64_t route_changes;
 	struct list links, children, actions, snapshots, states, policies;
 	struct hash policy_names;
@@ -175,6 +200,8 @@ struct node {
 	uint32_t last_conn;
 	uint64_t generation;
 	bool snapshot_dirty, kernel_dirty, stopping;
+	bool links_late;  /* the speaker is to hear of links that died: see node_speaker_late() */
+	wtime now;        /* of the last call */
 	size_t excluded;  /* links */
 	bool kernel_late; /* there was no memory for it: again at the next tick */
 	bool has_scripts; /* the outside knows of some */
@@ -266,18 +293,15 @@ uint16_t node_link_mtu(const struct node *n, const struct node_link *l);
 struct node_link *node_static_link(struct node *n, const struct conf_static_route *r);
 
 /* ---- steer.c ---- */
-/* The routes of a snapshot: values are indexes of its next hops. */
-struct node_routes {
-	const struct fib_entry *entry;
-	size_t count;
-};
 int node_steer_init(struct node *n);
 void node_steer_free(struct node *n);
-/* Builds what a snapshot has of policies and segments, when its links and next hops are there.
- * False without memory. */
-bool node_steer_build(struct node *n, struct node_snapshot *snap, const struct node_routes *routes);
+/* Builds what a snapshot has of policies and segments, when its links, next hops and tables are
+ * there. False without memory. */
+bool node_steer_build(struct node *n, struct node_snapshot *snap);
 /* Frees it again. */
 void node_steer_release(struct node_snapshot *snap);
+/* Something of segment routing is configured, here or in the registry. */
+bool node_steers(const struct node *n);
 /* The node's own locator; false: it has none. */
 bool node_locator(const struct node *n, struct prefix *ret);
 /* True when packets of a policy go as if there were none: its kernel rule is taken back. */
@@ -302,6 +326,10 @@ uint16_t node_speaker_seqno(const struct node *n, wtime now);
 int node_speaker_apply(struct node *n, wtime now);
 /* A link came up, went down or changed. */
 void node_speaker_link(struct node *n, struct node_link *l, wtime now);
+/* A link was judged dead, or lives again. */
+void node_speaker_alive(struct node *n, struct node_link *l, wtime now);
+/* Tells the speaker of links that died, when the plane has got a snapshot without them. */
+void node_speaker_late(struct node *n, wtime now);
 /* An inner packet of a link that may be Babel's. */
 void node_speaker_input(struct node *n, struct node_link *l, struct view packet, wtime at,
 	wtime now);
@@ -313,6 +341,19 @@ int node_rib_init(struct node *n);
 void node_rib_free(struct node *n);
 void node_rib_event(struct node *n, const struct babel_event *e, wtime now);
 struct node_route *node_rib_find(const struct node *n, const struct babel_prefix *p);
+
+/* ---- table.c ---- */
+int node_table_init(struct node *n);
+/* When the routes are gone. */
+void node_table_free(struct node *n);
+/* A route is new, or has other ways: it is written before the next snapshot. */
+void node_table_changed(struct node *n, struct node_route *r);
+/* A route goes: its prefix leaves the tables. */
+void node_table_gone(struct node *n, struct node_route *r);
+/* Some routes are not written yet. */
+bool node_table_waits(const struct node *n);
+/* Gives a snapshot tables and next hops as they are now. False without memory. */
+bool node_table_publish(struct node *n, struct node_snapshot *snap);
 
 /* ---- probe.c ---- */
 void node_probe_tick(struct node *n, struct node_link *l, wtime now);

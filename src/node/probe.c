@@ -67,8 +67,7 @@ void node_probe_heard(struct node *n, struct node_link *l, wtime now)
 		return;
 	l->dead = false;
 	node_log(n, CONF_LOG_INFO, "link %s: alive again", l->text);
-	if (l->speaking)
-		babel_iface_alive(n->babel, l->slot + 1, true, now);
+	node_speaker_alive(n, l, now);
 	n->snapshot_dirty = true;
 }
 
@@ -84,8 +83,7 @@ static void judge(struct node *n, struct node_link *l, wtime now)
 		return;
 	l->dead = true;
 	node_log(n, CONF_LOG_INFO, "link %s: nothing is heard: down for routing", l->text);
-	if (l->speaking)
-		babel_iface_alive(n->babel, l->slot + 1, false, now);
+	node_speaker_alive(n, l, now);
 	(void)ike_conn_judged_down(n->ike, l->conn, now);
 	n->snapshot_dirty = true;
 }

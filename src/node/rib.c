@@ -50,12 +50,15 @@ static struct node_route *make(struct node *n, const struct babel_prefix *p)
 		return NULL;
 	}
 	r->prefix = *p;
+	r->backup = NODE_NO_WAY;
+	list_init(&r->moved);
 	list_add_tail(&n->routes, &r->list);
 	return r;
 }
 
 static void drop(struct node *n, struct node_route *r)
 {
+	node_table_gone(n, r);
 	hash_del(&n->rib, &r->hash);
 	list_del(&r->list);
 	w_free(r);
@@ -91,8 +94,11 @@ void node_rib_event(struct node *n, const struct babel_event *e, wtime now)
 	r->metric = e->metric;
 	r->seqno = e->seqno;
 	memcpy(r->router_id, e->router_id, sizeof(r->router_id));
-	if (!r->unreachable)
+	if (!r->unreachable) {
 		r->slot = e->iface - 1;
+		r->backup = e->backup_iface ? e->backup_iface - 1 : NODE_NO_WAY;
+	}
+	node_table_changed(n, r);
 }
 
 int node_rib_init(struct node *n)

@@ -1,5 +1,5 @@
-/* The tables that the plane reads, built from the present state: own addresses and announced
- * prefixes are local, a static route leads to a link of its node. */
+/* The snapshots that the plane reads: links, own addresses and endpoints as they are now, tables as
+ * table.c has them. */
 #include "node/node_priv.h"
 
 #include <stdlib.h>
@@ -9,12 +9,7 @@
 struct builder {
 	struct node *n;
 	struct node_snapshot *snap;
-	struct fib_entry *entry;
-	size_t entries;
-	struct plane_next_hop *hop;
 };
-
-enum { HOP_LOCAL, HOP_UNREACHABLE, HOP_FIRST_LINK };
 
 struct node_link *node_static_link(struct node *n, const struct conf_static_route *r)
 {
@@ -74,110 +69,6 @@ static bool build_links(struct builder *b)
 	}
 	b->snap->s.link = table;
 	b->snap->s.link_count = n->slots;
-	return true;
-}
-
-static void add_entry(struct builder *b, const struct prefix *destination,
-	const struct prefix *source, uint32_t value)
-{
-	struct fib_entry *e = &b->entry[b->entries];
-
-	/* the first of two equal prefixes counts: own addresses, then announced, then static */
-	for (size_t i = 0; i < b->entries; i++)
-		if (prefix_equal(&b->entry[i].destination, destination) &&
-			b->entry[i].source.len == (source ? source->len : 0) &&
-			(!b->entry[i].source.len || prefix_equal(&b->entry[i].source, source)))
-			return;
-	e->destination = *destination;
-	e->source = source && source->len ? *source : (struct prefix){0};
-	e->value = value;
-	b->entries++;
-}
-
-/* Next hops stand by slot: the routes of a link have one in common. */
-static uint32_t hop_of(const struct node_link *l)
-{
-	return l ? HOP_FIRST_LINK + l->slot : HOP_UNREACHABLE;
-}
-
-/* What Babel selected, unless a prefix of the same name is our own or static. */
-static void add_learned(struct builder *b)
-{
-	size_t fixed = b->entries;
-
-	list_for_each (it, &b->n->routes) {
-		const struct node_route *r = container_of(it, struct node_route, list);
-		struct node_link *l = r->unreachable ? NULL : b->n->slot[r->slot];
-		struct fib_entry *e = &b->entry[b->entries];
-		bool taken = false;
-
-		for (size_t i = 0; !taken && i < fixed; i++)
-			taken = prefix_equal(&b->entry[i].destination, &r->prefix.destination) &&
-				b->entry[i].source.len == r->prefix.source.len &&
-				(!r->prefix.source.len ||
-					prefix_equal(&b->entry[i].source, &r->prefix.source));
-		if (taken)
-			continue;
-		e->destination = r->prefix.destination;
-		e->source = r->prefix.source.len ? r->prefix.source : (struct prefix){0};
-		e->value = hop_of(l);
-		b->entries++;
-	}
-}
-
-/* The locator of a node that Babel does not tell of is behind a link with it. */
-static void add_locators(struct builder *b)
-{
-	const struct registry *reg = b->n->registry;
-
-	for (size_t i = 0; i < reg->node_count; i++) {
-		const struct registry_node *r = &reg->node[i];
-		const struct conf_static_route to = {.prefix = r->srv6,
-			.organization = r->organization,
-			.node = r->name};
-		struct node_link *l = r->has_srv6 ? node_static_link(b->n, &to) : NULL;
-		const struct babel_prefix p = {.destination = r->srv6};
-
-		if (l && !l->dead && !node_rib_find(b->n, &p))
-			add_entry(b, &r->srv6, NULL, hop_of(l));
-	}
-}
-
-static bool build_routes(struct builder *b)
-{
-	const struct config *c = b->n->config;
-	size_t max = c->tun.address_count + c->announce_count + c->static_route_count +
-		b->n->rib.count + 1 + b->n->registry->node_count;
-	struct prefix locator;
-
-	b->entry = arena_calloc(b->snap->arena, max, sizeof(*b->entry));
-	b->hop = arena_calloc(b->snap->arena, HOP_FIRST_LINK + b->n->slots, sizeof(*b->hop));
-	if (!b->entry || !b->hop)
-		return false;
-	b->hop[HOP_LOCAL].type = PLANE_LOCAL;
-	b->hop[HOP_UNREACHABLE].type = PLANE_UNREACHABLE;
-	for (uint32_t slot = 0; slot < b->n->slots; slot++)
-		b->hop[HOP_FIRST_LINK + slot] = (struct plane_next_hop){.type = PLANE_LINK,
-			.slot = slot};
-	for (size_t i = 0; i < c->tun.address_count; i++) {
-		struct prefix p = prefix_of(&c->tun.address[i].ip, 128);
-
-		add_entry(b, &p, NULL, HOP_LOCAL);
-	}
-	for (size_t i = 0; i < c->announce_count; i++)
-		add_entry(b, &c->announce[i].destination, &c->announce[i].source, HOP_LOCAL);
-	for (size_t i = 0; i < c->static_route_count; i++)
-		add_entry(b, &c->static_route[i].prefix, NULL,
-			hop_of(node_static_link(b->n, &c->static_route[i])));
-	if (node_locator(b->n, &locator)) /* SIDs are acted on before; what is none is nowhere */
-		add_entry(b, &locator, NULL, HOP_UNREACHABLE);
-	add_learned(b);
-	add_locators(b);
-	if (fib_build(b->entry, b->entries, &b->snap->fib) < 0)
-		return false;
-	b->snap->s.fib = b->snap->fib;
-	b->snap->s.next_hop = b->hop;
-	b->snap->s.next_hop_count = HOP_FIRST_LINK + b->n->slots;
 	return true;
 }
 
@@ -249,9 +140,8 @@ void node_snapshot_send(struct node *n)
 	snap->s.transit = node_transit(n);
 	snap->s.tun_mtu = n->config->tun.mtu;
 	m.snapshot = &snap->s;
-	if (!build_links(&b) || !build_routes(&b) || !build_own(&b) ||
-		!node_steer_build(n, snap, &(struct node_routes){b.entry, b.entries}) ||
-		!node_to_plane(n, &m)) {
+	if (!build_links(&b) || !node_table_publish(n, snap) || !build_own(&b) ||
+		!node_steer_build(n, snap) || !node_to_plane(n, &m)) {
 		n->out_of_memory++; /* the plane keeps the last one; the next change tries again */
 		node_snapshot_free(&snap->s);
 		return;

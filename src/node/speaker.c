@@ -343,15 +343,62 @@ static void iface_config(const struct node *n, const struct node_link *l,
 	ret->accept_unsigned = c->babel.accept_unsigned;
 }
 
+/* What a link's end means for the routes over it. */
+static void tell_late(struct node *n, struct node_link *l, wtime now)
+{
+	if (!l->late)
+		return;
+	l->late = false;
+	if (l->speaking && !node_link_usable(l)) {
+		babel_iface_remove(n->babel, l->slot + 1, now);
+		l->speaking = l->has_loss = false;
+	} else if (l->speaking) {
+		babel_iface_alive(n->babel, l->slot + 1, !l->dead, now);
+	}
+}
+
+/* To select anew takes the longer the more routes there are. Where each goes meanwhile is known
+ * before: so the plane is told first, and the speaker when the node has nothing else to hand out.
+ */
+static void is_late(struct node *n, struct node_link *l)
+{
+	l->late = true;
+	n->links_late = true;
+	n->snapshot_dirty = true;
+}
+
+void node_speaker_late(struct node *n, wtime now)
+{
+	n->links_late = false;
+	list_for_each (it, &n->links)
+		tell_late(n, container_of(it, struct node_link, list), now);
+	node_speaker_run(n, now);
+}
+
+void node_speaker_alive(struct node *n, struct node_link *l, wtime now)
+{
+	if (!l->speaking)
+		return;
+	if (l->dead)
+		is_late(n, l);
+	else if (l->late)
+		l->late = false; /* it never heard of the death */
+	else
+		babel_iface_alive(n->babel, l->slot + 1, true, now);
+}
+
 void node_speaker_link(struct node *n, struct node_link *l, wtime now)
 {
 	struct babel_iface_config ic;
 	bool up = node_link_usable(l);
 
 	if (!up && l->speaking) {
-		babel_iface_remove(n->babel, l->slot + 1, now);
-		l->speaking = l->has_loss = false;
+		is_late(n, l);
 	} else if (up) {
+		if (l->late) { /* it came back as another: what was before is over */
+			babel_iface_remove(n->babel, l->slot + 1, now);
+			l->late = l->speaking = l->has_loss = false;
+		}
 		iface_config(n, l, &ic);
 		if (l->speaking)
 			(void)babel_iface_update(n->babel, &ic, now);

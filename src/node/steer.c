@@ -11,13 +11,9 @@
 
 enum { SID_EXIT = 1, SID_END = 2, SID_EXIT6 = 3, SID_EXIT4 = 4, SIDS_OWN = 4 };
 
-/* A value of the table of sources that no next hop has: it may send, but there is no way to it. */
-#define NO_WAY UINT32_MAX
-
 struct steering {
 	struct node *n;
 	struct node_snapshot *snap;
-	const struct node_routes *routes;
 	struct plane_srv6 *out;
 	struct prefix locator; /* length 0: none */
 };
@@ -327,7 +323,7 @@ static bool build_localsid(const struct steering *s)
 	return true;
 }
 
-/* Equal prefixes stand side by side, the one with a way first. */
+/* Equal prefixes stand side by side. */
 static int compare_entries(const void *a, const void *b)
 {
 	const struct fib_entry *x = a, *y = b;
@@ -345,37 +341,6 @@ static bool build_set(struct fib_entry *e, size_t n, struct fib **ret)
 		if (!kept || !prefix_equal(&e[kept - 1].destination, &e[i].destination))
 			e[kept++] = e[i];
 	return fib_build(e, kept, ret) == 0;
-}
-
-/* Who may send to SIDs: what the mesh has routes to, default routes aside; locators of the
- * registry; what the configuration names. */
-static bool build_mesh_source(const struct steering *s)
-{
-	const struct config *c = s->n->config;
-	const struct registry *r = s->n->registry;
-	struct fib_entry *e = arena_calloc(s->snap->arena,
-		s->routes->count + r->node_count + c->srv6.source_count, sizeof(*e));
-	size_t n = 0;
-
-	if (!e)
-		return false;
-	for (size_t i = 0; i < s->routes->count; i++) {
-		const struct fib_entry *route = &s->routes->entry[i];
-
-		if (route->destination.addr.family == IP6 && route->destination.len &&
-			!route->source.len)
-			e[n++] = *route;
-	}
-	for (size_t i = 0; i < r->node_count; i++)
-		if (r->node[i].has_srv6)
-			e[n++] = (struct fib_entry){.destination = r->node[i].srv6,
-				.value = NO_WAY};
-	for (size_t i = 0; i < c->srv6.source_count; i++)
-		e[n++] = (struct fib_entry){.destination = c->srv6.sources[i], .value = NO_WAY};
-	if (!build_set(e, n, &s->snap->mesh_source))
-		return false;
-	s->out->mesh_source = s->snap->mesh_source;
-	return true;
 }
 
 static void add_sids(struct fib_entry *e, size_t *n, const struct prefix *locator)
@@ -440,7 +405,7 @@ static struct ipaddr source_of(const struct steering *s)
 	return (struct ipaddr){0};
 }
 
-static bool is_configured(const struct node *n)
+bool node_steers(const struct node *n)
 {
 	if (n->config->policy_count || n->config->srv6.locator.len || n->config->srv6.sid_count)
 		return true;
@@ -450,22 +415,23 @@ static bool is_configured(const struct node *n)
 	return false;
 }
 
-bool node_steer_build(struct node *n, struct node_snapshot *snap, const struct node_routes *routes)
+bool node_steer_build(struct node *n, struct node_snapshot *snap)
 {
-	struct steering s = {.n = n, .snap = snap, .routes = routes};
+	struct steering s = {.n = n, .snap = snap};
 	bool done = true;
 
 	list_for_each (it, &n->policies)
 		container_of(it, struct node_policy, list)->wanted_next = false;
-	if (is_configured(n)) {
+	if (node_steers(n)) {
 		s.out = arena_alloc(snap->arena, sizeof(*s.out));
 		if (!s.out)
 			return false;
 		(void)node_locator(n, &s.locator);
 		s.out->source = source_of(&s);
 		s.out->refuse_hmac = n->config->srv6.refuse_hmac;
-		done = build_mesh_source(&s) && build_localsid(&s) && build_sid_space(&s) &&
-			build_exit(&s) && build_policies(&s);
+		s.out->mesh_source = snap->mesh_source;
+		done = build_localsid(&s) && build_sid_space(&s) && build_exit(&s) &&
+			build_policies(&s);
 		snap->s.srv6 = s.out;
 	}
 	if (done)
