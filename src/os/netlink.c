@@ -197,6 +197,8 @@ static int netlink_learn(struct os_netlink *n, const struct kernel_state *want)
 		r = netlink_set_add(&n->tables, want->policy_table);
 	for (size_t i = 0; i < want->route_count && r == 0; i++)
 		r = netlink_set_add(&n->tables, want->route[i].table);
+	for (uint32_t i = 0; i < want->rule_priorities && r == 0; i++)
+		r = netlink_set_add(&n->priorities, want->rule_priority + i);
 	for (size_t i = 0; i < want->rule_count && r == 0; i++) {
 		uint32_t table = want->rule[i].table;
 

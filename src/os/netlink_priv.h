@@ -57,7 +57,8 @@ static inline int netlink_family(enum ip_family f)
 int netlink_link_apply(struct os_netlink *n, const struct kernel_state *want, struct buf *errors);
 int netlink_address_apply(struct os_netlink *n, const struct kernel_state *want,
 	struct buf *errors);
-/* Stale rules are removed, then (add) the missing ones made. */
+/* Stale rules are removed, those that only move to another priority aside; with add, those too,
+ * after what is missing was made. */
 int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bool add,
 	struct buf *errors);
 int netlink_route_apply(struct os_netlink *n, const struct kernel_state *want, struct buf *errors);

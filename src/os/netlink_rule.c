@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/fib_rules.h>
 #include <netlink/attr.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
 #include "os/netlink_priv.h"
@@ -101,24 +102,62 @@ static int rule_change(struct os_netlink *n, const struct kernel_rule *k, bool a
 	return netlink_request(n, m, NULL, NULL);
 }
 
-static bool rule_equal(const struct kernel_rule *a, const struct kernel_rule *b)
+static int compare_numbers(uint32_t a, uint32_t b)
 {
-	return a->family == b->family && a->priority == b->priority && a->mask == b->mask &&
-		(a->mask == 0 || a->mark == b->mark) && a->table == b->table &&
-		a->source.len == b->source.len && a->destination.len == b->destination.len &&
-		(!a->source.len || prefix_equal(&a->source, &b->source)) &&
-		(!a->destination.len || prefix_equal(&a->destination, &b->destination)) &&
-		strcmp(a->in, b->in) == 0 &&
-		(a->suppress_prefixlength < 0 ? -1 : a->suppress_prefixlength) ==
-		(b->suppress_prefixlength < 0 ? -1 : b->suppress_prefixlength);
+	return (a > b) - (a < b);
 }
 
-static bool rule_in(const struct kernel_rule *v, size_t n, const struct kernel_rule *k)
+static int compare_prefixes(const struct prefix *a, const struct prefix *b)
 {
-	for (size_t i = 0; i < n; i++)
-		if (rule_equal(&v[i], k))
-			return true;
-	return false;
+	return a->len != b->len ? compare_numbers(a->len, b->len)
+		: !a->len       ? 0
+				: memcmp(a->addr.b, b->addr.b, sizeof(a->addr.b));
+}
+
+/* By everything but the priority. */
+static int compare_effect(const struct kernel_rule *a, const struct kernel_rule *b)
+{
+	int r = compare_numbers(a->family, b->family);
+
+	if (!r)
+		r = compare_numbers(a->table, b->table);
+	if (!r)
+		r = compare_prefixes(&a->destination, &b->destination);
+	if (!r)
+		r = compare_prefixes(&a->source, &b->source);
+	if (!r)
+		r = compare_numbers(a->mask, b->mask);
+	if (!r && a->mask)
+		r = compare_numbers(a->mark, b->mark);
+	if (!r)
+		r = strcmp(a->in, b->in);
+	return r ? r
+		 : compare_numbers((uint32_t)a->suppress_prefixlength + 1,
+			   (uint32_t)b->suppress_prefixlength + 1);
+}
+
+static int compare_rules(const void *x, const void *y)
+{
+	const struct kernel_rule *a = x, *b = y;
+	int r = compare_effect(a, b);
+
+	return r ? r : compare_numbers(a->priority, b->priority);
+}
+
+static int compare_effects(const void *x, const void *y)
+{
+	return compare_effect(x, y);
+}
+
+static bool rule_in(const struct rules *all, const struct kernel_rule *k)
+{
+	return all->count && bsearch(k, all->v, all->count, sizeof(*k), compare_rules);
+}
+
+/* The same rule stands elsewhere. */
+static bool rule_moved(const struct rules *all, const struct kernel_rule *k)
+{
+	return all->count && bsearch(k, all->v, all->count, sizeof(*k), compare_effects);
 }
 
 static int rule_failed(const struct kernel_rule *k, const char *what, int r, struct buf *errors)
@@ -127,36 +166,79 @@ static int rule_failed(const struct kernel_rule *k, const char *what, int r, str
 		k->family == IP4 ? "IPv4" : "IPv6", k->priority, k->table);
 }
 
-int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bool add,
+static int rules_remove(struct os_netlink *n, const struct rules *have, const struct rules *want,
+	bool moved, struct buf *errors)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < have->count; i++) {
+		const struct kernel_rule *k = &have->v[i];
+		int e;
+
+		if (rule_in(want, k) || (!moved && rule_moved(want, k)))
+			continue;
+		e = rule_change(n, k, false);
+		if (e < 0 && e != -ENOENT)
+			r = rule_failed(k, "remove", e, errors);
+	}
+	return r;
+}
+
+static int rules_add(struct os_netlink *n, const struct rules *have, const struct rules *want,
 	struct buf *errors)
 {
-	struct rules have = {.n = n};
-	int r = rule_dump(n, AF_INET, &have);
-	int six = rule_dump(n, AF_INET6, &have);
-	int e;
+	int r = 0;
+
+	for (size_t i = 0; i < want->count; i++) {
+		int e;
+
+		if (rule_in(have, &want->v[i]))
+			continue;
+		e = rule_change(n, &want->v[i], true);
+		/* Someone else has the very same rule: it does what we want. */
+		if (e < 0 && e != -EEXIST)
+			r = netlink_first(r, rule_failed(&want->v[i], "add", e, errors));
+	}
+	return r;
+}
+
+/* The rules that the kernel has, and those that are wanted, in order. */
+static int rules_read(struct os_netlink *n, const struct kernel_state *want, struct rules *ret_have,
+	struct rules *ret_want)
+{
+	int r = rule_dump(n, AF_INET, ret_have);
+	int six = rule_dump(n, AF_INET6, ret_have);
 
 	/* A kernel without IPv6 has no such rules. */
 	if (r == 0 && six != -EAFNOSUPPORT && six != -EOPNOTSUPP)
 		r = six;
-	if (r < 0)
-		r = netlink_failed(errors, r, "read the rules");
-	for (size_t i = 0; r == 0 && i < have.count; i++) {
-		if (rule_in(want->rule, want->rule_count, &have.v[i]))
-			continue;
-		e = rule_change(n, &have.v[i], false);
-		n->changes += e >= 0;
-		if (e < 0 && e != -ENOENT)
-			r = rule_failed(&have.v[i], "remove", e, errors);
+	if (r == 0 && want->rule_count) {
+		ret_want->v = w_alloc(want->rule_count * sizeof(*ret_want->v));
+		if (!ret_want->v)
+			return -ENOMEM;
+		memcpy(ret_want->v, want->rule, want->rule_count * sizeof(*ret_want->v));
+		ret_want->count = want->rule_count;
+		qsort(ret_want->v, ret_want->count, sizeof(*ret_want->v), compare_rules);
 	}
-	for (size_t i = 0; add && i < want->rule_count; i++) {
-		if (rule_in(have.v, have.count, &want->rule[i]))
-			continue;
-		e = rule_change(n, &want->rule[i], true);
-		n->changes += e >= 0;
-		/* Someone else has the very same rule: it does what we want. */
-		if (e < 0 && e != -EEXIST)
-			r = netlink_first(r, rule_failed(&want->rule[i], "add", e, errors));
+	if (ret_have->count)
+		qsort(ret_have->v, ret_have->count, sizeof(*ret_have->v), compare_rules);
+	return r;
+}
+
+int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bool add,
+	struct buf *errors)
+{
+	struct rules have = {.n = n}, wanted = {.n = n};
+	int r = rules_read(n, want, &have, &wanted);
+
+	if (r < 0) {
+		r = netlink_failed(errors, r, "read the rules");
+	} else {
+		if (add)
+			r = rules_add(n, &have, &wanted, errors);
+		r = netlink_first(r, rules_remove(n, &have, &wanted, add, errors));
 	}
 	w_free(have.v);
+	w_free(wanted.v);
 	return r;
 }

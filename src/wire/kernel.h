@@ -46,6 +46,9 @@ struct kernel_state {
 	size_t route_count;
 	const struct kernel_rule *rule;
 	size_t rule_count;
+	/* These priorities, the first and how many, are ours, also when nothing stands there now.
+	 */
+	uint32_t rule_priority, rule_priorities;
 	/* Nobody is locked out of a LAN: in this table, each connected network of another interface
 	 * that lies inside one of the routes gets a `throw` route, so that the look-up goes on to
 	 * the rule behind; a route equal to a connected network is left out and reported. 0: no
