@@ -80,7 +80,7 @@ const struct field conf_routing_fields[] = {
 	{"default_table", FIELD_U32, offsetof(struct config, routing.default_table), 1, UINT32_MAX},
 	{"policy_table", FIELD_U32, offsetof(struct config, routing.policy_table), 1, 252},
 	{"protocol", FIELD_U8, offsetof(struct config, routing.protocol), 5, 255},
-	{"rule_priority", FIELD_U32, offsetof(struct config, routing.rule_priority), 1, 32760},
+	{"rule_priority", FIELD_U32, offsetof(struct config, routing.rule_priority), 1, 32600},
 	{"import", FIELD_CUSTOM, .read = read_import},
 	{"export", FIELD_CUSTOM, .read = read_export},
 	{NULL},

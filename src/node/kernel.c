@@ -4,7 +4,13 @@
 
 #include <string.h>
 
-enum { TABLE_MAIN = 254, RULES = 4 /* a family, without those of policies */ };
+enum {
+	TABLE_MAIN = 254,
+	RULES = 6,     /* a family, without those of policies */
+	RANKS = 40,    /* places for lengths of policies' destinations, the default aside */
+	LENGTHS = 129, /* of prefixes */
+	PRIORITIES = RULES + 1 + 2 * RANKS,
+};
 
 static bool build_addresses(struct node *n, struct arena *a, struct kernel_state *k)
 {
@@ -101,68 +107,117 @@ static bool is_of(const struct prefix *p, enum ip_family family)
 	return p->addr.family == IP_NONE || p->addr.family == family;
 }
 
-/* What a policy fits goes into the TUN where the host's own routes, the default one aside, have
- * nothing for it. What comes out of the TUN never does: an exit's packets would go round. A policy
- * without a candidate whose packets go as without it has no rule. */
-static void policy_rules(const struct node *n, struct kernel_state *k, struct kernel_rule *out)
+/* The rules of one family are written one after the other, at rising priorities. */
+struct rules {
+	const struct node *n;
+	const struct kernel_state *k;
+	enum ip_family family;
+	uint32_t priority; /* of the next */
+	struct kernel_rule *out;
+	size_t count;
+};
+
+static struct kernel_rule *rule_add(struct rules *r, uint32_t table)
 {
-	static const enum ip_family families[] = {IP4, IP6};
-	const struct config *c = n->config;
-	const uint32_t priority = c->routing.rule_priority + RULES;
+	struct kernel_rule *k = &r->out[r->count++];
 
-	for (size_t f = 0; f < 2; f++) {
-		struct kernel_rule *r = &out[k->rule_count++];
+	*k = (struct kernel_rule){.family = r->family,
+		.priority = r->priority,
+		.table = table,
+		.suppress_prefixlength = -1};
+	return k;
+}
 
-		*r = (struct kernel_rule){.family = families[f],
-			.priority = priority,
-			.table = TABLE_MAIN,
-			.suppress_prefixlength = -1};
-		memcpy(r->in, k->tun, sizeof(r->in));
-		for (size_t i = 0; i < c->policy_count; i++) {
-			const struct conf_policy *p = &c->policy[i];
+static void rule_next(struct rules *r, uint32_t table)
+{
+	(void)rule_add(r, table);
+	r->priority++;
+}
 
-			if (!is_of(&p->source, families[f]) ||
-				!is_of(&p->destination, families[f]) || node_policy_direct(n, p))
-				continue;
-			out[k->rule_count++] = (struct kernel_rule){.family = families[f],
-				.priority = priority + 1,
-				.source = p->source,
-				.destination = p->destination,
-				.table = c->routing.policy_table,
-				.suppress_prefixlength = -1};
-		}
+/* Of the main table, what is longer than this. */
+static void rule_main_longer(struct rules *r, int length)
+{
+	rule_add(r, TABLE_MAIN)->suppress_prefixlength = length;
+	r->priority++;
+}
+
+/* The policies whose destinations have a length of these. */
+static void rules_of(struct rules *r, int longest, int shortest)
+{
+	const struct config *c = r->n->config;
+
+	for (size_t i = 0; i < c->policy_count; i++) {
+		const struct conf_policy *p = &c->policy[i];
+		struct kernel_rule *k;
+
+		if (!is_of(&p->source, r->family) || !is_of(&p->destination, r->family) ||
+			p->destination.len > longest || p->destination.len < shortest ||
+			node_policy_direct(r->n, p))
+			continue;
+		k = rule_add(r, c->routing.policy_table);
+		k->source = p->source;
+		k->destination = p->destination;
 	}
+	r->priority++;
+}
+
+/* What a policy fits goes into the TUN, unless the host has a longer route for it than the policy's
+ * destination: a LAN inside of 0.0.0.0/0 stays the LAN. So, from the longest destination on, by
+ * turns the main table's longer routes and the policies. What comes out of the TUN never goes that
+ * way: an exit's packets would go round. A policy without a candidate whose packets go as without
+ * it has no rule, but its place stays. */
+static void policy_rules(struct rules *r)
+{
+	const struct config *c = r->n->config;
+	bool present[LENGTHS] = {0};
+	int ranks = 0;
+
+	for (size_t i = 0; i < c->policy_count; i++)
+		if (is_of(&c->policy[i].source, r->family) &&
+			is_of(&c->policy[i].destination, r->family))
+			present[c->policy[i].destination.len] = true;
+	memcpy(rule_add(r, TABLE_MAIN)->in, r->k->tun, sizeof(r->k->tun));
+	r->priority++;
+	for (int len = LENGTHS - 1; len > 0 && ranks < RANKS; len--) {
+		if (!present[len])
+			continue;
+		rule_main_longer(r, len);
+		/* The last place takes all that are left, but for the default. */
+		rules_of(r, len, ++ranks < RANKS ? len : 1);
+	}
+	rule_main_longer(r, 0);
+	rules_of(r, 0, 0);
 }
 
 static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
 {
-	const struct config *c = n->config;
-	const struct kernel_rule rules[RULES] = {
-		{.mark = c->underlay.fwmark,
-			.mask = c->underlay.fwmask,
-			.table = TABLE_MAIN,
-			.suppress_prefixlength = -1},
-		{.table = c->routing.table, .suppress_prefixlength = -1},
-		{.table = TABLE_MAIN, .suppress_prefixlength = 0},
-		{.table = c->routing.default_table, .suppress_prefixlength = -1},
-	};
-	const size_t count = RULES;
 	static const enum ip_family families[] = {IP4, IP6};
-	struct kernel_rule *out = arena_calloc(a, (count + 1 + c->policy_count) * 2, sizeof(*out));
+	const struct config *c = n->config;
+	struct rules r = {.n = n, .k = k};
 
-	if (!out)
+	r.out = arena_calloc(a, (RULES + RANKS + 1 + c->policy_count) * 2, sizeof(*r.out));
+	if (!r.out)
 		return false;
-	for (size_t f = 0; f < 2; f++)
-		for (size_t i = 0; i < count; i++) {
-			struct kernel_rule *r = &out[k->rule_count++];
+	for (size_t f = 0; f < 2; f++) {
+		struct kernel_rule *first;
 
-			*r = rules[i];
-			r->family = families[f];
-			r->priority = c->routing.rule_priority + (uint32_t)i;
-		}
-	if (c->policy_count)
-		policy_rules(n, k, out);
-	k->rule = out;
+		r.family = families[f];
+		r.priority = c->routing.rule_priority;
+		first = rule_add(&r, TABLE_MAIN);
+		first->mark = c->underlay.fwmark;
+		first->mask = c->underlay.fwmask;
+		r.priority++;
+		rule_next(&r, c->routing.table);
+		if (c->policy_count)
+			policy_rules(&r);
+		else
+			rule_main_longer(&r, 0);
+		rule_next(&r, c->routing.default_table);
+	}
+	k->rule = r.out;
+	k->rule_count = r.count;
+	k->rule_priority = c->routing.rule_priority;
+	k->rule_priorities = PRIORITIES;
 	return true;
 }
 

@@ -198,6 +198,8 @@ def test_a_reload_leaves_links_and_the_kernel_alone(lab):
     net = Steered(lab, candidates=())
     net.mesh.start()
     net.mesh.wait_up()
+    wait_until(lambda: all(f"fd00:5:{i}::/64" in net.mesh.spaces[0].ip("-6 route show table 252")
+                           for i in (2, 3, 4)), 10, "the kernel to have the locators' routes")
     before, pairs = net.mesh.spaces[0].snapshot(), net.mesh.pairs()
     net.steer([LONG_WAY])
     net.wait_state("active")
@@ -207,6 +209,44 @@ def test_a_reload_leaves_links_and_the_kernel_alone(lab):
     assert before.diff(net.mesh.spaces[0].snapshot()) == []
     assert net.policy() == []
     net.mesh.nodes[0].stop()
+
+
+def test_the_longer_prefix_wins_between_policies_and_the_hosts_routes(lab):
+    net = Steered(lab, [{"exit": "n4"}])
+    host = net.mesh.spaces[0]
+    before = host.snapshot()
+    device = host.ip_json("route show 10.1.0.0/24")[0]["dev"]
+
+    def leads(destination, source="10.1.0.2"):
+        got = host.run("ip", "-j", "route", "get", destination, "from", source, "iif", device,
+                       check=False).stdout
+        return "weft0" if '"weft0"' in got else device if f'"{device}"' in got else None
+    net.mesh.start()
+    net.wait_state("active")
+    # a route of the host that is as long as the policy's destination, and one that is shorter
+    equal = {"198.51.100.0/24": "10.1.0.2", "198.51.0.0/16": "10.1.0.2",
+             "2001:db8:4::/64": "2001:db8:1::2"}
+    for prefix, gateway in equal.items():
+        host.ip(f"route add {prefix} via {gateway}")
+    for family in ("ip4", "ip6"):
+        assert net.send(family, 20)[0] == 20
+    # one that is longer is the host's own business
+    host.ip("route add 198.51.100.128/25 via 10.1.0.2")
+    assert leads("198.51.100.200") == device and leads("198.51.100.9") == "weft0"
+    host.ip("route del 198.51.100.128/25")
+    for prefix in equal:
+        host.ip(f"route del {prefix}")
+    # what covers the LAN leaves the LAN alone; what names a part of it does not
+    net.steer([{"exit": "n4"}], prefixes=("10.0.0.0/8", "2001:db8::/32"))
+    assert leads("10.1.0.7") == device and leads("10.7.0.1") == "weft0"
+    net.steer([{"exit": "n4"}], prefixes=("10.1.0.128/25", "::/0"))
+    assert leads("10.1.0.7") == device and leads("10.1.0.200") == "weft0"
+    # none of it stays behind, wherever in order it stood
+    net.head.kill()
+    net.steer((), reload=False)
+    net.head.start()
+    net.head.stop()
+    assert before.diff(host.snapshot()) == []
 
 
 def test_no_sids_from_the_host(lab):
