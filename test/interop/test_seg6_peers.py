@@ -6,13 +6,15 @@
              |
            server (198.51.100.9, 2001:db8:4::9)
 
-SIDs of n2 are fd00:5:2::x; weft knows them by srv6.sids or as they are.
+SIDs of n2 are fd00:5:2::x; weft knows them by srv6.sids or as they are. Where it says so the LAN is
+behind a virtual machine at n2 instead, which has a VRF for it and the SID fd00:5:9::1.
 """
 import re
 
 import pytest
 
-from lab import Mesh, StrongSwan, UdpStream, ping, tcp_transfer, wait_ping, wait_until
+from lab import (Mesh, StrongSwan, UdpStream, VirtualMachine, ping, tcp_transfer, wait_ping,
+                 wait_until)
 
 
 COUNT = 200
@@ -20,7 +22,9 @@ KERNEL = 2
 FAMILIES = ("ip4", "ip6")
 SERVER = {"ip4": "198.51.100.9", "ip6": "2001:db8:4::9"}
 LAN = {"ip4": "198.51.100.0/24", "ip6": "2001:db8:4::/64"}
+DT46 = "fd00:5:9::1"
 END, DX4, DX6, DT6 = (f"fd00:5:2::{i}" for i in (2, 4, 6, 7))
+SERVER_HAS = "198.51.100.9/24 2001:db8:4::9/64"
 CONTROL = 60  # packets of Babel, probes and a TCP session's acknowledgements among those counted
 
 
@@ -28,25 +32,35 @@ def locator(i):
     return f"fd00:5:{i}::/64"
 
 
+def packets_errors(route):
+    """The counters of a SID, out of ip(8)'s words about its route."""
+    return tuple(int(n) for n in re.search(r"packets (\d+) bytes \d+ errors (\d+)",
+                                           route).groups())
+
+
 class Kernel:
     """The three nodes and the server; nothing is started."""
 
-    def __init__(self, lab):
+    def __init__(self, lab, lan=True):
         self.mesh = mesh = Mesh(lab, 3, "ip4 ip6")
         self.host = mesh.spaces[KERNEL - 1]
         self.server = lab.ns("server")
-        # as a head end the kernel tells nobody that an outer packet is too big, not even by a
-        # route's mtu when it forwards: the LAN leaves room for the segments
-        lab.veth(self.host, self.server, "198.51.100.1/24 2001:db8:4::1/64",
-                 "198.51.100.9/24 2001:db8:4::9/64", mtu=1280)
-        self.server.route("default", "via 198.51.100.1")
-        self.server.route("default", "via 2001:db8:4::1")
+        if lan:
+            # as a head end the kernel tells nobody that an outer packet is too big, not even by a
+            # route's mtu when it forwards: the LAN leaves room for the segments
+            lab.veth(self.host, self.server, "198.51.100.1/24 2001:db8:4::1/64", SERVER_HAS,
+                     mtu=1280)
+            self.server_routes()
         for key in ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"):
             self.host.sysctl(key, 1)
         self.policies = {1: [], 3: []}
         self.charon = [StrongSwan(self.host, "forky", mesh.connection(KERNEL, peer, serial),
                                   port=13000 + serial, name=f"charon{serial}")
                        for serial, peer in enumerate((1, 3))]
+
+    def server_routes(self):
+        self.server.route("default", "via 198.51.100.1")
+        self.server.route("default", "via 2001:db8:4::1")
 
     def registry(self, serial):
         """As the node has it that speaks to n2's endpoint of this serial."""
@@ -62,7 +76,7 @@ class Kernel:
         far = 4 - i
         to = {far: [inner(far) + "/32", inner(far, "ip6") + "/128"],
               KERNEL: [inner(KERNEL) + "/32", inner(KERNEL, "ip6") + "/128", locator(KERNEL),
-                       *LAN.values()]}
+                       locator(9), *LAN.values()]}
         return self.mesh.reconfigure(
             i, registry=self.registry(i // 3), policies=list(policies),
             srv6={"sids": {"kernel": END, "dx4": DX4}, **srv6},
@@ -94,9 +108,7 @@ class Kernel:
 
     def passed(self, address):
         """(packets, errors) of a SID of the kernel's."""
-        text = self.host.ip(f"-s -6 route show {address}")
-        return tuple(int(n) for n in re.search(
-            r"packets (\d+) bytes \d+ errors (\d+)", text).groups())
+        return packets_errors(self.host.ip(f"-s -6 route show {address}"))
 
     def counters(self):
         """{(node, peer, "rx" | "tx"): packets} of weft's links, a peer's links taken together."""
@@ -250,3 +262,60 @@ def test_hmac(lab):
     net.configure(1, hmac="refuse")
     net.nodes[1].reload()
     refused(net, destination, encap, 1, "srv6-hmac")
+
+
+ROUTER = {"ip4": "198.51.100.1", "ip6": "2001:db8:4::1"}
+VRF = """ip link add red type vrf table 100
+ip link set red up
+echo 1 > /proc/sys/net/vrf/strict_mode
+for f in ipv4/ip_forward ipv6/conf/all/forwarding; do echo 1 > /proc/sys/net/$f; done
+for f in all default; do echo 0 > /proc/sys/net/ipv6/conf/$f/accept_dad; done
+ip link set eth1 master red
+for d in eth0 eth1; do ip link set $d up; done
+for a in 192.168.9.2/24 fd00:9::2/64; do ip addr add $a dev eth0; done
+for a in 198.51.100.1/24 2001:db8:4::1/64; do ip addr add $a dev eth1; done
+for t in main 100; do ip route add fd00:5::/32 via fd00:9::1 dev eth0 table $t; done
+ip sr tunsrc set fd00:5:9::100
+ip -6 route add fd00:5:9::1/128 encap seg6local action End.DT46 vrftable 100 count dev red"""
+BACK = {"routed": {"ip4": "via 192.168.9.1 dev eth0", "ip6": "via fd00:9::1 dev eth0"},
+        "steered": dict.fromkeys(FAMILIES, "encap seg6 mode encap.red segs fd00:5:1::1 dev eth0")}
+
+
+def with_vrf(lab):
+    """n1 to n3 with a virtual machine behind n2, and the server in its VRF."""
+    net = Kernel(lab, lan=False)
+    vm = VirtualMachine(net.host, 2, ["drivers/net/vrf"]).start()
+    vm.run(*VRF.splitlines())
+    net.host.addr("192.168.9.1/24 fd00:9::1/64", "tap0")
+    net.host.route(locator(9), "via fd00:9::2")
+    net.host.ip(f"link set tap1 mtu 1280 netns {net.server.name}")
+    net.server.up("tap1")
+    net.server.addr(SERVER_HAS, "tap1")
+    net.server_routes()
+    net.start()
+    net.sid(END, "End")
+    return net, vm
+
+
+def test_exit_into_a_vrf(lab):
+    """End.DT46 of a kernel that has VRF, over a plain router and past its End: an address in the
+    VRF and a host behind it; what comes back is routed, or steered by the VRF."""
+    net, vm = with_vrf(lab)
+    a = net.mesh.spaces[0]
+
+    def passed():
+        return packets_errors(vm.run(f"ip -s -6 route show {DT46}"))
+    for way in ({}, {"via": [END]}):
+        net.configure(1, [policy(family, LAN[family], exit=DT46, **way) for family in FAMILIES])
+        net.nodes[1].reload()
+        for family in FAMILIES:
+            for back in BACK.values():
+                vm.run(f"ip -{family[2]} route replace {net.mesh.inner(1, family)}/{bits(family)} "
+                       f"{back[family]} table 100")
+                wait_ping(a, ROUTER[family])
+                wait_ping(a, SERVER[family])
+            before = passed()[0]
+            net.stream(a, net.server, SERVER[family], {(1, 2, "tx"): 1}, [END] if way else [])
+            tcp_transfer(a, net.server, SERVER[family], 100_000)
+            assert passed()[0] - before > COUNT + 5  # it takes segments together
+    assert passed()[1] == 0
