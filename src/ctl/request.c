@@ -63,6 +63,12 @@ static int read_member(const char *key, const struct value *v, struct ctl_reques
 			return -EINVAL;
 		}
 		strcpy(r->argument, s);
+	} else if (strcmp(key, "from") == 0) {
+		if (!s || strlen(s) >= sizeof(r->from)) {
+			buf_add_str(error, "from must be the next of an earlier reply");
+			return -EINVAL;
+		}
+		strcpy(r->from, s);
 	} else if (strcmp(key, "dry_run") == 0 && value_type(v) == VALUE_BOOL) {
 		r->dry_run = value_bool(v);
 	} else if (strcmp(key, "force") == 0 && value_type(v) == VALUE_BOOL) {
@@ -110,6 +116,10 @@ static int read_request(const struct value *root, struct ctl_request *ret, struc
 		buf_printf(error, "%s takes no argument", commands[r.command].name);
 		return -EINVAL;
 	}
+	if (r.command != CTL_ROUTES && r.from[0]) {
+		buf_printf(error, "%s takes no from", commands[r.command].name);
+		return -EINVAL;
+	}
 	if (r.command == CTL_LOG && !is_level(r.argument)) {
 		buf_printf(error, "\"%.40s\" is no log level; it is error, warning, info or debug",
 			r.argument);
@@ -145,6 +155,8 @@ void ctl_request_write(const struct ctl_request *r, struct buf *out)
 	json_string(&j, "command", commands[r->command].name);
 	if (r->argument[0])
 		json_string(&j, "argument", r->argument);
+	if (r->from[0])
+		json_string(&j, "from", r->from);
 	if (r->dry_run)
 		json_bool(&j, "dry_run", true);
 	if (r->force)

@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/cur.h"
 
-enum { CTL_ARGUMENT = 256, CTL_REQUEST_MAX = 4096 };
+enum { CTL_ARGUMENT = 256, CTL_FROM = 24, CTL_REQUEST_MAX = 4096 };
 
 enum ctl_command {
 	CTL_STATUS,
@@ -28,6 +28,7 @@ struct ctl_request {
 	enum ctl_command command;
 	char argument[CTL_ARGUMENT]; /* "" when there is none */
 	bool dry_run, force;
+	char from[CTL_FROM]; /* routes: the `next` of the part before; "": the first part */
 };
 
 const char *ctl_command_name(enum ctl_command c);

@@ -114,7 +114,7 @@ void node_command(struct node *n, struct view request, const struct node_outside
 		node_links_reply(n, now, &j);
 		break;
 	case CTL_ROUTES:
-		node_routes_reply(n, r.argument, now, &j);
+		node_routes_reply(n, &r, now, &j);
 		break;
 	case CTL_NEIGHBOURS:
 		node_neighbours_reply(n, &j);

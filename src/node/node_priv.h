@@ -391,7 +391,8 @@ void node_route_object(const struct node *n, const char *key, const struct node_
 	struct json *j);
 /* The neighbour of a link with the lowest cost; a tunnel has one. False: none is known. */
 bool node_link_neighbour(const struct node *n, uint32_t slot, struct babel_neighbour_info *ret);
-void node_routes_reply(struct node *n, const char *argument, wtime now, struct json *j);
+struct ctl_request;
+void node_routes_reply(struct node *n, const struct ctl_request *r, wtime now, struct json *j);
 void node_neighbours_reply(struct node *n, struct json *j);
 /* The members rtt_ms, loss, cost, rxcost, txcost of a link. */
 void node_link_metric(const struct node *n, const struct node_link *l, struct json *j);

@@ -2,9 +2,13 @@
  * Babel knows, the routes that were not taken among them. */
 #include "node/node_priv.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include "base/mem.h"
 #include "ctl/json.h"
+#include "ctl/request.h"
 
 static double ms(int64_t us)
 {
@@ -85,28 +89,52 @@ void node_neighbours_reply(struct node *n, struct json *j)
 
 /* ---- routes ---- */
 
+enum { ROUTES_A_PART = 4096 }; /* of a reply; the rest is for the asker to ask for */
+
+/* A place in the list of routes: of the fixed ones an index, of the learned ones the speaker's,
+ * with this bit. */
+#define LEARNED (UINT64_C(1) << 63)
+
 struct walk {
 	struct node *n;
 	struct json *j;
 	wtime now;
 	bool any;
 	struct prefix filter; /* routes that cover it, or lie in it */
+	size_t told;
+	struct babel_neighbour_info *best; /* by slot; iface 0: none is known */
 };
 
-static void via_object(const struct node *n, const struct node_told *r, struct json *j)
+/* Looks at all neighbours once, not for each route. */
+static int best_neighbours(struct walk *w)
 {
-	struct babel_neighbour_info i = {0};
-	bool known;
+	struct babel_neighbour_info i;
+	size_t it = 0;
 
-	if (!r->via) {
+	w->best = w_calloc(w->n->slots, sizeof(*w->best));
+	if (!w->best)
+		return -ENOMEM;
+	while (babel_neighbours(w->n->babel, &it, &i)) {
+		struct babel_neighbour_info *b = i.iface - 1 < w->n->slots ? &w->best[i.iface - 1]
+									   : NULL;
+
+		if (b && (!b->iface || i.cost < b->cost))
+			*b = i;
+	}
+	return 0;
+}
+
+static void via_object(const struct node_link *l, const struct babel_neighbour_info *i,
+	struct json *j)
+{
+	if (!l) {
 		json_null(j, "via");
 		return;
 	}
-	known = node_link_neighbour(n, r->via->slot, &i) && i.has_rtt;
 	json_object(j, "via");
-	json_string(j, "link", r->via->text);
-	node_peer_object(j, r->via, false);
-	rtt_or_null(j, known, i.rtt_us);
+	json_string(j, "link", l->text);
+	node_peer_object(j, l, false);
+	rtt_or_null(j, i->iface && i->has_rtt, i->rtt_us);
 	json_object_end(j);
 }
 
@@ -124,8 +152,8 @@ static void learned_members(const struct babel_route_info *b, struct json *j)
 	json_bool(j, "feasible", b->feasible);
 }
 
-void node_route_object(const struct node *n, const char *key, const struct node_told *r, wtime now,
-	struct json *j)
+static void route_object(const char *key, const struct node_told *r,
+	const struct babel_neighbour_info *neighbour, wtime now, struct json *j)
 {
 	char text[PREFIX_TEXT];
 
@@ -133,7 +161,7 @@ void node_route_object(const struct node *n, const char *key, const struct node_
 	json_string(j, "prefix", prefix_format(&r->prefix, text));
 	json_string(j, "source", r->source.len ? prefix_format(&r->source, text) : NULL);
 	json_string(j, "origin", r->origin);
-	via_object(n, r, j);
+	via_object(r->via, neighbour, j);
 	if (r->learned) {
 		learned_members(r->learned, j);
 	} else {
@@ -151,78 +179,138 @@ void node_route_object(const struct node *n, const char *key, const struct node_
 	json_object_end(j);
 }
 
+void node_route_object(const struct node *n, const char *key, const struct node_told *r, wtime now,
+	struct json *j)
+{
+	struct babel_neighbour_info i = {0};
+
+	if (r->via)
+		(void)node_link_neighbour(n, r->via->slot, &i);
+	route_object(key, r, &i, now, j);
+}
+
 static void tell(struct walk *w, const struct node_told *r)
 {
-	if (w->any || prefix_covers(&r->prefix, &w->filter) ||
-		prefix_covers(&w->filter, &r->prefix))
-		node_route_object(w->n, NULL, r, w->now, w->j);
+	static const struct babel_neighbour_info none;
+
+	if (!w->any && !prefix_covers(&r->prefix, &w->filter) &&
+		!prefix_covers(&w->filter, &r->prefix))
+		return;
+	w->told++;
+	route_object(NULL, r, r->via ? &w->best[r->via->slot] : &none, w->now, w->j);
 }
 
-static void fixed_routes(struct walk *w)
+/* Fixed route number i; false: there are no more. */
+static bool fixed_route(struct walk *w, uint64_t i)
 {
 	const struct config *c = w->n->config;
-	struct prefix locator;
+	struct node_told r = {.origin = "local", .selected = true};
 
-	for (size_t i = 0; i < c->tun.address_count; i++)
-		tell(w,
-			&(struct node_told){.prefix = prefix_of(&c->tun.address[i].ip, 128),
-				.origin = "local",
-				.selected = true});
-	for (size_t i = 0; i < c->announce_count; i++)
-		tell(w,
-			&(struct node_told){.prefix = c->announce[i].destination,
-				.source = c->announce[i].source,
-				.origin = "local",
-				.selected = true});
-	if (node_locator(w->n, &locator))
-		tell(w,
-			&(struct node_told){.prefix = locator,
-				.origin = "local",
-				.selected = true});
-	for (size_t i = 0; i < c->static_route_count; i++) {
-		const struct node_link *via = node_static_link(w->n, &c->static_route[i]);
-
-		tell(w,
-			&(struct node_told){.prefix = c->static_route[i].prefix,
-				.origin = "static",
-				.via = via,
-				.selected = via != NULL,
-				.installed = true});
+	if (i < c->tun.address_count) {
+		r.prefix = prefix_of(&c->tun.address[i].ip, 128);
+		tell(w, &r);
+		return true;
 	}
+	i -= c->tun.address_count;
+	if (i < c->announce_count) {
+		r.prefix = c->announce[i].destination;
+		r.source = c->announce[i].source;
+		tell(w, &r);
+		return true;
+	}
+	i -= c->announce_count;
+	if (i == 0) {
+		if (node_locator(w->n, &r.prefix))
+			tell(w, &r);
+		return true;
+	}
+	i--;
+	if (i >= c->static_route_count)
+		return false;
+	r.origin = "static";
+	r.prefix = c->static_route[i].prefix;
+	r.via = node_static_link(w->n, &c->static_route[i]);
+	r.selected = r.via != NULL;
+	r.installed = true;
+	tell(w, &r);
+	return true;
 }
 
-static void learned_routes(struct walk *w)
+static void learned_route(struct walk *w, const struct babel_route_info *b)
+{
+	struct node_told r = {
+		.prefix = b->prefix.destination,
+		.source = b->prefix.source,
+		.origin = "babel",
+		.learned = b,
+	};
+
+	if (b->own)
+		return;
+	r.via = b->iface - 1 < w->n->slots ? w->n->slot[b->iface - 1] : NULL;
+	r.installed = b->selected && node_kernel_has(&b->prefix) &&
+		node_rib_find(w->n, &b->prefix) != NULL;
+	tell(w, &r);
+}
+
+/* Tells routes from a place on, a part at most. The place of the next; 0: that was all. */
+static uint64_t tell_from(struct walk *w, uint64_t at)
 {
 	struct babel_route_info b;
-	size_t it = 0;
+	size_t it = (size_t)(at & ~LEARNED);
 
-	while (babel_routes(w->n->babel, &it, &b)) {
-		struct node_told r = {
-			.prefix = b.prefix.destination,
-			.source = b.prefix.source,
-			.origin = "babel",
-			.learned = &b,
-		};
-
-		if (b.own)
-			continue;
-		r.via = b.iface - 1 < w->n->slots ? w->n->slot[b.iface - 1] : NULL;
-		r.installed = b.selected && node_kernel_has(&b.prefix) &&
-			node_rib_find(w->n, &b.prefix) != NULL;
-		tell(w, &r);
+	for (; !(at & LEARNED); at++) {
+		if (w->told == ROUTES_A_PART)
+			return at;
+		if (!fixed_route(w, at)) {
+			it = 0;
+			break;
+		}
 	}
+	while (w->told < ROUTES_A_PART) {
+		if (!babel_routes(w->n->babel, &it, &b))
+			return 0;
+		learned_route(w, &b);
+	}
+	return it | LEARNED;
 }
 
-void node_routes_reply(struct node *n, const char *argument, wtime now, struct json *j)
+/* The place that an earlier reply named; false: it names none. */
+static bool read_place(const char *from, uint64_t *ret)
 {
-	struct walk w = {.n = n, .j = j, .now = now, .any = !argument[0]};
+	enum { DIGITS = 16, HEX = 16 };
 
-	if (!w.any && prefix_parse(argument, &w.filter) < 0) {
+	if (!from[0]) {
+		*ret = 0;
+		return true;
+	}
+	*ret = strtoull(from, NULL, HEX);
+	return strlen(from) == DIGITS && strspn(from, "0123456789abcdef") == DIGITS;
+}
+
+void node_routes_reply(struct node *n, const struct ctl_request *r, wtime now, struct json *j)
+{
+	struct walk w = {.n = n, .j = j, .now = now, .any = !r->argument[0]};
+	uint64_t at;
+
+	if (!w.any && prefix_parse(r->argument, &w.filter) < 0) {
 		json_string(j, "error", "the argument is no address or prefix");
 		return;
 	}
+	if (!read_place(r->from, &at)) {
+		json_string(j, "error", "from must be the next of an earlier reply");
+		return;
+	}
+	if (best_neighbours(&w) < 0) {
+		json_string(j, "error", "out of memory");
+		return;
+	}
 	json_array(j, "routes");
-	fixed_routes(&w);
-	learned_routes(&w);
+	at = tell_from(&w, at);
 	json_array_end(j);
+	if (at)
+		json_hex(j, "next", at, 16);
+	else
+		json_null(j, "next");
+	w_free(w.best);
 }

@@ -90,7 +90,7 @@ static int fail_with(const char *reason)
 	return TOOL_FAILED;
 }
 
-int tool_ask(const struct tool *t, const struct ctl_request *q, struct tool_reply *ret)
+static int ask(const struct tool *t, const struct ctl_request *q, bool part, struct tool_reply *ret)
 {
 	struct buf error = {0};
 	struct tool_reply r;
@@ -104,7 +104,7 @@ int tool_ask(const struct tool *t, const struct ctl_request *q, struct tool_repl
 	}
 	buf_free(&error);
 	refused = value_string(value_get(value_root(r.doc), "error"));
-	if (t->json) {
+	if (t->json && (refused || !part)) {
 		buf_add(&r.text, "\n", 1);
 		code = tool_print(&r.text);
 	}
@@ -115,4 +115,14 @@ int tool_ask(const struct tool *t, const struct ctl_request *q, struct tool_repl
 	else
 		*ret = r;
 	return code;
+}
+
+int tool_ask(const struct tool *t, const struct ctl_request *q, struct tool_reply *ret)
+{
+	return ask(t, q, false, ret);
+}
+
+int tool_ask_part(const struct tool *t, const struct ctl_request *q, struct tool_reply *ret)
+{
+	return ask(t, q, true, ret);
 }

@@ -159,14 +159,24 @@ static void print_row(const struct table *t, const struct row *r, struct buf *ou
 	buf_add(out, "\n", 1);
 }
 
+bool table_is_empty(const struct table *t)
+{
+	return t && !t->failed && !t->first->next;
+}
+
+void table_free(struct table *t)
+{
+	if (!t)
+		return;
+	arena_free(t->arena);
+	w_free(t);
+}
+
 void table_print(struct table *t, struct buf *out)
 {
 	if (!t || t->failed)
 		out->failed = true;
 	for (const struct row *r = t ? t->first : NULL; r && !t->failed; r = r->next)
 		print_row(t, r, out);
-	if (!t)
-		return;
-	arena_free(t->arena);
-	w_free(t);
+	table_free(t);
 }

@@ -19,6 +19,10 @@ void table_cell(struct table *t, const char *text);
 void table_cell_colour(struct table *t, const char *text, enum table_colour colour);
 /* Ends the row. */
 void table_row(struct table *t);
+/* True when no row was added (false without memory: table_print() says so). */
+bool table_is_empty(const struct table *t);
+/* Frees a table that is not to be printed. NULL is fine. */
+void table_free(struct table *t);
 /* Appends the table to out and frees it. */
 void table_print(struct table *t, struct buf *out);
 

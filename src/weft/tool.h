@@ -54,6 +54,8 @@ void tool_reply_free(struct tool_reply *r);
 /* Asks; fails with a line when there is no answer or it is a refusal. With --json the reply is
  * printed. TOOL_DONE: ret is made (to be freed). */
 int tool_ask(const struct tool *t, const struct ctl_request *q, struct tool_reply *ret);
+/* The same for a part of a list: only a refusal is printed. */
+int tool_ask_part(const struct tool *t, const struct ctl_request *q, struct tool_reply *ret);
 /* Prints text as it is; TOOL_DONE, or TOOL_FAILED when it could not be written. */
 int tool_print(const struct buf *text);
 

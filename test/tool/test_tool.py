@@ -232,20 +232,46 @@ def test_routes_and_drops(weft):
              "metric": None, "seqno": None, "router_id": None, "selected": True,
              "feasible": True, "installed": True, "age_s": None}
     done = weft("routes", "10.0.0.0/8",
-                replies=[validate("routes", {"schema": 1, "routes": [route]})])
+                replies=[validate("routes", {"schema": 1, "routes": [route], "next": None})])
     assert done.daemon.requests == [{"command": "routes", "argument": "10.0.0.0/8"}]
     assert done.stdout.splitlines()[1].split() == [
         "10.9.0.0/16", "-", "static", "acme/fra1:0-0", "-", "-", "installed", "-"]
     learned = {**route, "origin": "babel", "metric": 9, "seqno": 1, "age_s": 4.0,
                "router_id": "02:00:00:00:00:00:00:01", "selected": False, "installed": False}
     retracted = {**learned, "metric": None}
-    done = weft("routes", replies=[validate("routes", {"schema": 1,
+    done = weft("routes", replies=[validate("routes", {"schema": 1, "next": None,
                                                        "routes": [learned, retracted]})])
     assert [line.split()[6] for line in done.stdout.splitlines()] == ["STATE", "spare", "unusable"]
     drops = {"schema": 1, "drops": {"no-route": 5, "martian": 0, "too-big": 4000000000}}
     done = weft("drops", replies=[validate("drops", drops)])
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["REASON", "PACKETS"], ["too-big", "4000000000"], ["no-route", "5"]]
+
+
+def test_routes_come_in_parts(weft):
+    def route(i):
+        return {"prefix": f"10.{i}.0.0/16", "source": None, "origin": "local", "via": None,
+                "metric": None, "seqno": None, "router_id": None, "selected": True,
+                "feasible": True, "installed": False, "age_s": None}
+
+    parts = [validate("routes", {"schema": 1, "routes": [route(i) for i in part], "next": then})
+             for part, then in (([1, 2], "0000000000000002"), ([], "8000000000000001"),
+                                ([3], None))]
+    asked = [{"command": "routes"}, {"command": "routes", "from": "0000000000000002"},
+             {"command": "routes", "from": "8000000000000001"}]
+    done = weft("routes", replies=parts)
+    assert done.returncode == 0 and done.daemon.requests == asked
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        "PREFIX", "10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"]
+    done = weft("--json", "routes", replies=parts)
+    assert done.returncode == 0 and done.daemon.requests == asked
+    assert validate("routes", json.loads(done.stdout)) == {
+        "schema": 1, "routes": [route(i) for i in (1, 2, 3)], "next": None}
+    none = validate("routes", {"schema": 1, "routes": [], "next": None})
+    assert weft("routes", replies=[none]).stdout == "no routes\n"
+    assert json.loads(weft("--json", "routes", replies=[none]).stdout) == none
+    refused = weft("--json", "routes", "x", replies=[{"schema": 1, "error": "no prefix"}])
+    assert json.loads(refused.stdout)["error"] == "no prefix" and refused.returncode == 1
 
 
 def test_trace(weft):
