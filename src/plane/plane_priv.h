@@ -17,7 +17,8 @@ enum {
 	TX_SEGMENTS_MAX = 128,   /* UDP_MAX_SEGMENTS of new kernels */
 	TX_URGENT_SENDS = 64,    /* of PLANE_UDP_OUT_MAX, kept for the control side */
 	TX_SPARE = 512,          /* sends and frames that one input call may need */
-	OPEN_BATCH = 64,
+	TX_SEAL_AT = 8,          /* datagrams of a batch sealed at once: what stays in the L1 cache */
+	OPEN_BATCH = 16,         /* the same */
 	ICMP_BUFFERS = 64, /* ICMP errors to the TUN, a round */
 	ICMP_RATE = 1000,  /* a second (RFC 4443 2.4 f) */
 	ICMP_BURST = 100,
@@ -144,9 +145,11 @@ struct tx_batch {
 	uint32_t used;   /* bytes */
 	uint32_t room;   /* bytes at most */
 	uint16_t count;
+	uint16_t sealed;         /* of count, from the first on, or given up */
+	enum drop_reason broken; /* why nothing more of it is sealed */
 	uint8_t tos, next_header;
 	bool urgent;
-	struct udp_tx out; /* valid once sealed */
+	struct udp_tx out; /* whole once the batch is closed */
 };
 
 /* What a packet to send asks of its link. */
@@ -180,7 +183,7 @@ struct plane {
 	uint32_t udp_out_count, tun_out_count; /* of the flushed round */
 	struct tx_batch batch[PLANE_UDP_OUT_MAX];
 	uint32_t buffer_used[TX_BUFFERS];
-	struct tunnel_seal seal[TX_SEGMENTS_MAX];
+	struct tunnel_seal seal[TX_SEAL_AT];
 	struct tunnel_open open[OPEN_BATCH];
 	const struct udp_rx *open_from[OPEN_BATCH];
 	struct udp_tx udp_out[PLANE_UDP_OUT_MAX];

@@ -1,6 +1,6 @@
 /* Toward the links: packets are written straight into the buffer they are sent from, at the
  * distance of their sealed size, so that a whole batch is one UDP_SEGMENT send. Batches are sealed
- * when they close; a link has one open batch at a time, so its packets keep their order. */
+ * a few datagrams at a time and when they close; a link has one open batch at a time, so its packets keep their order. */
 #include "plane/plane_priv.h"
 
 #include <string.h>
@@ -17,13 +17,13 @@ static void report_limit(struct plane *p, struct tunnel_sa *sa, enum tunnel_limi
 	*told = p->config.up(p->config.up_ctx, &up);
 }
 
-/* Counts a sealed batch's packets against its link and SA. */
+/* Counts n sealed datagrams, bytes inside, against their link and SA. */
 static void count_sent(struct plane *p, const struct tx_batch *b, uint32_t n, wtime now)
 {
 	struct plane_link_state *state = p->slot[b->slot].state;
-	uint64_t bytes = (uint64_t)(n - 1) * b->inner + (n == b->count ? b->last : b->inner);
+	bool last = b->sealed + n == b->count;
+	uint64_t bytes = (uint64_t)(n - 1) * b->inner + (last ? b->last : b->inner);
 
-	plane_count(&p->counters.udp_tx_sends, 1);
 	plane_count(&p->counters.udp_tx_datagrams, n);
 	plane_count(&b->sa->bytes, bytes);
 	if (!state)
@@ -33,60 +33,87 @@ static void count_sent(struct plane *p, const struct tx_batch *b, uint32_t n, wt
 	__atomic_store_n(&state->last_tx_us, now.us, __ATOMIC_RELAXED);
 }
 
-/* Lists the datagrams of a batch for seal_batch(). */
+/* Lists the datagrams of a batch that are not sealed yet for seal_batch(). */
 static void list_seals(struct plane *p, const struct tx_batch *b, uint64_t seq)
 {
-	for (uint32_t i = 0; i < b->count; i++)
-		p->seal[i] = (struct tunnel_seal){
+	for (uint32_t i = b->sealed; i < b->count; i++)
+		p->seal[i - b->sealed] = (struct tunnel_seal){
 			.sa = b->sa,
-			.seq = seq + i,
+			.seq = seq++,
 			.text = b->base + (size_t)i * b->stride + b->sa->headroom,
 			.len = i + 1 == b->count ? b->last : b->inner,
 			.next_header = b->next_header,
 		};
 }
 
-/* How many datagrams from the first on came out as they must to go out in one send. */
-static uint32_t whole_prefix(const struct plane *p, const struct tx_batch *b, uint32_t *ret_len)
+/* How many of n sealed datagrams, from the first on, came out as they must to go out in one send.
+ */
+static uint32_t whole_prefix(const struct plane *p, const struct tx_batch *b, uint32_t n,
+	uint32_t *ret_len)
 {
-	uint32_t n = 0, len = 0;
+	uint32_t i = 0, len = 0;
 
-	while (n < b->count && p->seal[n].sealed != 0) {
-		len += p->seal[n].sealed;
-		if (p->seal[n++].sealed != b->stride)
+	while (i < n && p->seal[i].sealed != 0) {
+		len += p->seal[i].sealed;
+		if (p->seal[i++].sealed != b->stride)
 			break;
 	}
 	*ret_len = len;
-	return n;
+	return i;
 }
 
-static void batch_seal(struct plane *p, struct tx_batch *b, wtime now)
+/* Seals n datagrams that were written, with the next numbers of the SA; how many, and why not all.
+ */
+static uint32_t seal_next(struct plane *p, struct tx_batch *b, uint32_t n,
+	enum drop_reason *ret_drop)
 {
 	enum tunnel_limit limit;
-	uint32_t n, len;
+	uint32_t good, len;
 	uint64_t seq;
 
-	/* What is behind it in the buffer is free for the next batch, from a cache line on. */
-	p->buffer_used[b->buffer] = b->start + ((b->used + 63) & ~UINT32_C(63));
-	limit = p->config.ops->reserve(b->sa, b->count, &seq);
+	limit = p->config.ops->reserve(b->sa, n, &seq);
 	if (limit != TUNNEL_OK)
 		report_limit(p, b->sa, limit);
 	if (limit == TUNNEL_HARD) {
-		pkt_drop(p, DROP_HARD_LIMIT, b->count);
-		b->out.segments = 0;
-		return;
+		*ret_drop = DROP_HARD_LIMIT;
+		return 0;
 	}
 	list_seals(p, b, seq);
-	p->config.ops->seal_batch(p->seal, b->count);
-	n = whole_prefix(p, b, &len);
-	if (n < b->count)
-		pkt_drop(p, DROP_TX_ERROR, b->count - n);
+	p->config.ops->seal_batch(p->seal, n);
+	good = whole_prefix(p, b, n, &len);
+	b->out.len += len;
+	b->out.segments = (uint16_t)(b->out.segments + good);
+	*ret_drop = good < n ? DROP_TX_ERROR : DROP_NONE;
+	return good;
+}
+
+/* Seals what was written since the last call. Nothing of a batch goes out behind what could not be
+ * sealed. */
+static void batch_seal_written(struct plane *p, struct tx_batch *b, wtime now)
+{
+	uint32_t n = b->count - b->sealed, good = 0;
+
+	if (n == 0)
+		return;
+	if (b->broken == DROP_NONE)
+		good = seal_next(p, b, n, &b->broken);
+	if (good > 0)
+		count_sent(p, b, good, now);
+	if (good < n)
+		pkt_drop(p, b->broken, n - good);
+	b->sealed = b->count;
+}
+
+/* Seals the rest, and makes a send of it. */
+static void batch_seal(struct plane *p, struct tx_batch *b, wtime now)
+{
+	/* What is behind it in the buffer is free for the next batch, from a cache line on. */
+	p->buffer_used[b->buffer] = b->start + ((b->used + 63) & ~UINT32_C(63));
+	batch_seal_written(p, b, now);
 	b->out.data = b->base;
-	b->out.len = len;
-	b->out.seg_size = n > 1 ? b->stride : 0;
-	b->out.segments = (uint16_t)n;
-	if (n > 0)
-		count_sent(p, b, n, now);
+	b->out.seg_size = b->out.segments > 1 ? b->stride : 0;
+	if (b->out.segments > 0)
+		plane_count(&p->counters.udp_tx_sends, 1);
 }
 
 void tx_close(struct plane *p, struct plane_slot *slot, wtime now)
@@ -174,6 +201,7 @@ static struct tx_batch *batch_open(struct plane *p, const struct tx_ask *ask,
 		.used = sealed,
 		.room = left < TX_SEND_BYTES ? left : TX_SEND_BYTES,
 		.count = 1,
+		.broken = DROP_NONE,
 		.next_header = ask->next_header,
 		.urgent = ask->urgent,
 		.out = {.tos = outer_tos(p, ask->tos),
@@ -198,6 +226,9 @@ uint8_t *tx_room(struct plane *p, const struct tx_ask *ask, enum drop_reason *re
 
 	if (slot->open && !ask->urgent) {
 		b = &p->batch[slot->open - 1];
+		/* While the processor still has them at hand. */
+		if (b->count - b->sealed >= TX_SEAL_AT)
+			batch_seal_written(p, b, ask->now);
 		text = batch_append(p, b, ask);
 		if (text)
 			return text;

@@ -1,79 +1,93 @@
-/* Internet checksum, RFC 1071 and RFC 1624. Bytes are taken by the vector: both halves of each
- * 64-bit lane are added into 64-bit lanes, which no packet can overflow; the compiler makes of it
- * what the processor has. */
+/* Internet checksum, RFC 1071 and RFC 1624. Bytes are taken by the vector, as 64-bit lanes of two
+ * halves: one accumulator adds whole lanes, and forgets what is carried out of them; the other the
+ * upper halves alone, which no packet can make overflow, and by which the sum of the lower halves
+ * is found again. The compiler makes of it what each kind of processor has. */
 #include "wire/csum.h"
 
 #include <string.h>
+#include "base/wide.h"
 
-typedef uint64_t lanes __attribute__((vector_size(16)));
+typedef uint64_t lanes __attribute__((vector_size(64)));
 
-/* Accumulators of one pass, each its own, so that additions need not wait for each other. */
 struct lane_sum {
-	lanes low[2], high[2];
+	lanes all, high;
 };
 
-enum { STEP = 2 * sizeof(lanes) };
+enum { STEP = sizeof(lanes), LANES = STEP / sizeof(uint64_t) };
 
-static inline void add_step(struct lane_sum *s, lanes a, lanes b)
+static inline __attribute__((always_inline)) void add_step(struct lane_sum *s, const lanes *a)
 {
-	const lanes low_half = {UINT32_MAX, UINT32_MAX};
-
-	s->low[0] += a & low_half;
-	s->high[0] += a >> 32;
-	s->low[1] += b & low_half;
-	s->high[1] += b >> 32;
+	s->all += *a;
+	s->high += *a >> 32;
 }
 
-static inline uint64_t total(const struct lane_sum *s)
+static inline __attribute__((always_inline)) uint64_t total(const struct lane_sum *s)
 {
-	lanes all = s->low[0] + s->high[0] + s->low[1] + s->high[1];
+	lanes low = s->all - (s->high << 32), both = low + s->high;
+	uint64_t sum = 0;
 
-	return csum_sum(all[0], all[1]);
+	for (size_t i = 0; i < LANES; i++)
+		sum += both[i];
+	return sum;
 }
 
 /* The last n < STEP bytes. */
-static uint64_t add_tail(uint64_t sum, const uint8_t *p, size_t n)
+static inline __attribute__((always_inline)) uint64_t add_tail(uint64_t sum, const uint8_t *p,
+	size_t n)
 {
-	uint64_t w = 0;
+	uint64_t w;
+	uint32_t four;
+	uint16_t two;
 
 	for (; n >= sizeof(w); p += sizeof(w), n -= sizeof(w)) {
 		memcpy(&w, p, sizeof(w));
 		sum = csum_sum(sum, w);
 	}
 	w = 0;
-	memcpy(&w, p, n);
+	if (n & sizeof(four)) {
+		memcpy(&four, p, sizeof(four));
+		w += four;
+		p += sizeof(four);
+	}
+	if (n & sizeof(two)) {
+		memcpy(&two, p, sizeof(two));
+		w += two;
+		p += sizeof(two);
+	}
+	if (n & 1) {
+		two = 0;
+		memcpy(&two, p, 1);
+		w += two;
+	}
 	return csum_sum(sum, w);
 }
 
-uint64_t csum_add(uint64_t sum, const void *p, size_t n)
+W_WIDE uint64_t csum_add(uint64_t sum, const void *p, size_t n)
 {
 	struct lane_sum s = {0};
 	const uint8_t *at = p;
 
 	for (; n >= STEP; at += STEP, n -= STEP) {
-		lanes a, b;
+		lanes a;
 
 		memcpy(&a, at, sizeof(a));
-		memcpy(&b, at + sizeof(a), sizeof(b));
-		add_step(&s, a, b);
+		add_step(&s, &a);
 	}
 	return add_tail(csum_sum(sum, total(&s)), at, n);
 }
 
-uint64_t csum_copy(uint64_t sum, void *restrict dst, const void *restrict src, size_t n)
+W_WIDE uint64_t csum_copy(uint64_t sum, void *restrict dst, const void *restrict src, size_t n)
 {
 	struct lane_sum s = {0};
 	const uint8_t *at = src;
 	uint8_t *to = dst;
 
 	for (; n >= STEP; at += STEP, to += STEP, n -= STEP) {
-		lanes a, b;
+		lanes a;
 
 		memcpy(&a, at, sizeof(a));
-		memcpy(&b, at + sizeof(a), sizeof(b));
 		memcpy(to, &a, sizeof(a));
-		memcpy(to + sizeof(a), &b, sizeof(b));
-		add_step(&s, a, b);
+		add_step(&s, &a);
 	}
 	memcpy(to, at, n);
 	return add_tail(csum_sum(sum, total(&s)), at, n);

@@ -49,6 +49,11 @@ static void pieces_add_up(void **state)
 		sum = csum_add(csum_add(0, data, cut), data + cut, sizeof(data) - cut);
 		assert_int_equal(csum_fold(sum), naive_checksum(data, sizeof(data), 0));
 	}
+	for (uint32_t cut = 0; cut <= sizeof(data); cut += 4) {
+		sum = csum_add_words(csum_add(UINT64_MAX, data, cut), data + cut,
+			sizeof(data) - cut);
+		assert_int_equal(csum_fold(sum), naive_checksum(data, sizeof(data), 0));
+	}
 	sum = csum_add_u32(csum_add_u16(csum_add(0, data, 10), get_u16(data + 10)),
 		get_u32(data + 12));
 	assert_int_equal(csum_fold(sum), naive_checksum(data, 16, 0));

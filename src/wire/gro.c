@@ -73,8 +73,8 @@ static bool is_candidate(const struct gro *g, uint8_t *packet, const struct ip_v
 /* The pseudo-header's sum; both addresses stand side by side in the packet. */
 static uint64_t pseudo_sum(const uint8_t *packet, uint8_t family, uint8_t proto, uint32_t l4_len)
 {
-	uint64_t sum = family == IP6 ? csum_add(0, packet + IP6_ADDRESSES_AT, 32)
-				     : csum_add(0, packet + IP4_ADDRESSES_AT, 8);
+	uint64_t sum = family == IP6 ? csum_add_words(0, packet + IP6_ADDRESSES_AT, 32)
+				     : csum_add_words(0, packet + IP4_ADDRESSES_AT, 8);
 
 	return csum_add_u32(csum_add_u16(sum, proto), l4_len);
 }

@@ -74,7 +74,7 @@ static void make_template(struct gso_split *s)
 		put_u16(h + IP4_LENGTH_AT, 0);
 		put_u16(h + IP4_ID_AT, 0);
 		put_u16(h + IP4_CHECKSUM_AT, 0);
-		s->ip_sum = csum_add(0, h, v->header_len);
+		s->ip_sum = csum_add_words(0, h, v->header_len);
 	}
 	if (is_tcp(s->type)) {
 		s->seq = get_u32(l4 + TCP_SEQ_AT);

@@ -43,7 +43,7 @@ static int parse4(struct view packet, struct ip_view *v)
 	cur_copy(&c, v->dst.b, 4);
 	if (header_len < IP4_HEADER || v->len < header_len || v->len > packet.n)
 		return -EBADMSG;
-	if (csum_finish(csum_add(0, packet.p, header_len)) != 0)
+	if (csum_finish(csum_add_words(0, packet.p, header_len)) != 0)
 		return -EBADMSG;
 	v->dont_fragment = fragment & 0x4000;
 	v->more_fragments = fragment & 0x2000;
@@ -181,7 +181,7 @@ uint64_t ip_pseudo_sum(const struct ipaddr *src, const struct ipaddr *dst, uint8
 	uint32_t l4_len)
 {
 	uint32_t n = ipaddr_bits(src) / 8;
-	uint64_t sum = csum_add(csum_add(0, src->b, n), dst->b, n);
+	uint64_t sum = csum_add_words(csum_add_words(0, src->b, n), dst->b, n);
 
 	return csum_add_u32(csum_add_u16(sum, proto), l4_len);
 }
@@ -189,5 +189,5 @@ uint64_t ip_pseudo_sum(const struct ipaddr *src, const struct ipaddr *dst, uint8
 void ip4_write_checksum(uint8_t *packet, uint32_t header_len)
 {
 	put_u16(packet + IP4_CHECKSUM_AT, 0);
-	put_u16(packet + IP4_CHECKSUM_AT, csum_finish(csum_add(0, packet, header_len)));
+	put_u16(packet + IP4_CHECKSUM_AT, csum_finish(csum_add_words(0, packet, header_len)));
 }
