@@ -17,8 +17,8 @@ enum {
 	TX_SEGMENTS_MAX = 128,   /* UDP_MAX_SEGMENTS of new kernels */
 	TX_URGENT_SENDS = 64,    /* of PLANE_UDP_OUT_MAX, kept for the control side */
 	TX_SPARE = 512,          /* sends and frames that one input call may need */
-	TX_SEAL_AT = 8,          /* datagrams of a batch sealed at once: what stays in the L1 cache */
-	OPEN_BATCH = 16,         /* the same */
+	TX_SEAL_AT = 8,    /* datagrams of a batch sealed at once: what stays in the L1 cache */
+	OPEN_BATCH = 16,   /* the same */
 	ICMP_BUFFERS = 64, /* ICMP errors to the TUN, a round */
 	ICMP_RATE = 1000,  /* a second (RFC 4443 2.4 f) */
 	ICMP_BURST = 100,

@@ -1,6 +1,7 @@
 /* Toward the links: packets are written straight into the buffer they are sent from, at the
  * distance of their sealed size, so that a whole batch is one UDP_SEGMENT send. Batches are sealed
- * a few datagrams at a time and when they close; a link has one open batch at a time, so its packets keep their order. */
+ * a few datagrams at a time and when they close; a link has one open batch at a time, so its
+ * packets keep their order. */
 #include "plane/plane_priv.h"
 
 #include <string.h>
