@@ -4,8 +4,8 @@
 """
 import pytest
 
-from lab import (Failed, Mesh, PeerRoot, StrongSwan, peer_root, ping_range, wait_ping,
-                 wait_until)
+from lab import Failed, Mesh, PeerRoot, StrongSwan, peer_root, wait_ping, wait_until
+from lab.babel import Meanwhile
 
 RTT_MS = 50
 LEARNED_S = 40.0
@@ -81,20 +81,6 @@ def selected(node, prefix):
     raise Failed(f"{node.name} has no route to {prefix}")
 
 
-class Meanwhile:
-    """Whether a round trip is within 1 ms of what pings over the same link take at this time.
-
-    The wire has RTT_MS; what a busy machine adds to it, it adds to all that crosses the wire.
-    """
-
-    def __init__(self, space, host):
-        self.space, self.host = space, host
-
-    def __call__(self, rtt_ms):
-        low, high = ping_range(self.space, self.host, count=10)
-        return RTT_MS - 1 < rtt_ms and low - 1 < rtt_ms < high + 1
-
-
 def test_a_leaf_with_bird(leaf):
     """The neighbour, its round trip, routes both ways in both families, and pings by them."""
     mesh, inner = leaf.mesh, leaf.mesh.inner
@@ -118,7 +104,7 @@ def test_a_leaf_with_bird(leaf):
             wait_ping(mesh.spaces[far - 1], host)
             wait_ping(mesh.spaces[2], inner(far, family), options=("-I", host))
     # both ends measure what the wire has, and the metric is the map of it: 8 a hop, 4 units a ms
-    within = Meanwhile(mesh.spaces[0], LEAF_HOST[1])
+    within = Meanwhile(mesh.spaces[0], LEAF_HOST[1], RTT_MS)
     wait_until(lambda: within(neighbour()["rtt_ms"]), 60.0, "weft's round trip, 50 ms")
     wait_until(lambda: within(float(leaf.neighbours()[0][-1])), 60.0, "BIRD's round trip, 50 ms")
     wait_until(lambda: within((selected(first, LEAF[0])["metric"] - 8) / 4), 60.0,
