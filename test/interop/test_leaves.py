@@ -9,7 +9,7 @@ those believe of each other is what is expected of the mesh. All sign their pack
 import pytest
 
 from lab import Failed, Lab, Mesh, StrongSwan, wait_ping, wait_until
-from lab.babel import Babeld, Bird
+from lab.babel import Babeld, Bird, Meanwhile
 
 CONVERGED_S = 60.0
 RTT_MS = 50
@@ -121,11 +121,17 @@ class Tree:
                 for route in self.mesh.nodes[i - 1].ask("routes")["routes"]
                 if route["selected"] and route["origin"] == "babel"}
 
-    def kernel_ip4(self, leaf):
-        """{destination: route} of IPv4 that the leaf's daemon put into its kernel."""
+    def kernel(self, leaf, family):
+        """{(destination, source): route} that the leaf's daemon put into its kernel."""
         proto = "bird" if leaf == BIRD_LEAF else "babel"
-        routes = self.mesh.spaces[leaf - 1].ip_json(f"-4 route show proto {proto}")
-        return {route["dst"]: route for route in routes}
+        routes = self.mesh.spaces[leaf - 1].ip_json(f"{family} route show proto {proto}")
+        return {(route["dst"], route.get("from", "")): route for route in routes}
+
+    def round_trips(self, leaf):
+        """In ms: weft's of the link to a leaf, and the leaf's."""
+        ours = [one["rtt_ms"] for one in self.mesh.nodes[0].ask("neighbours")["neighbours"]
+                if one["peer"]["name"] == f"n{leaf}"]
+        return ours, (self.bird if leaf == BIRD_LEAF else self.babeld).round_trips()
 
 
 @pytest.fixture(scope="module")
@@ -179,8 +185,10 @@ def test_every_route_and_metric_without_round_trips(trees):
     for leaf in LEAVES:
         assert tree.table(leaf) == {one: hops(leaf, one) * RXCOST for one in wanted(leaf)}
         # no IPv4 address is on the link: the next hop is IPv6 (RFC 9229)
-        routes = tree.kernel_ip4(leaf)
-        assert routes["10.12.0.0/16"]["via"]["family"] == "inet6"
+        assert tree.kernel(leaf, "-4")["10.12.0.0/16", ""]["via"]["family"] == "inet6"
+        assert {"fd12::/48", "fd12:1::/48"} == {
+            dst for dst, source in tree.kernel(leaf, "-6") if dst.startswith("fd12")
+            and source == ("fd50::/48" if dst == "fd12:1::/48" else "")}
 
 
 def check_near(tree, references):
@@ -218,6 +226,11 @@ def test_metrics_with_round_trips(trees):
     for one in (tree, *references.values()):
         one.configure(RTT_COST)
     check_near(tree, references)
+    for leaf in LEAVES:
+        within = Meanwhile(tree.mesh.spaces[0], f"fd1{leaf}::1", RTT_MS)
+        for end in (0, 1):
+            wait_until(lambda: any(map(within, tree.round_trips(leaf)[end])), CONVERGED_S,
+                       f"{'the leaf' if end else 'weft'} to know the round trip of n{leaf}")
 
 
 def test_packets_go_both_ways(trees):
