@@ -1,5 +1,7 @@
 /* The MSS of a TCP connection through a link (RFC 9293 3.7.1): what a SYN or SYN-ACK offers is
- * lowered to what fits, at both ends, since ICMP errors may not reach a sender. */
+ * lowered to what fits, at both ends, since ICMP errors may not reach a sender. What fits is a
+ * matter of the way on and, where it leaves the mesh, of the way that the answers take: an offer
+ * bounds the other side, whose packets a policy may steer. */
 #include "plane/plane_priv.h"
 
 enum {
@@ -67,18 +69,34 @@ static void clamp(const struct pkt *k, uint32_t most)
 				summed((uint16_t)most, at)));
 }
 
+static bool is_syn(const struct pkt *k)
+{
+	return k->ip.len > k->ip.l4 + (uint32_t)FLAGS_AT && k->data[k->ip.l4 + FLAGS_AT] & FLAG_SYN;
+}
+
+/* What the answers may be, from this host's TUN; UINT16_MAX: not known. */
+static uint32_t answers_mtu(struct plane *p, const struct pkt *k)
+{
+	const struct ip_view back = {.src = k->ip.dst, .dst = k->ip.src};
+	const struct pair *x = pair_look(p, &back, PAIR_TUN);
+
+	return x->routed && x->type == PLANE_LINK && x->link ? pair_mtu(x, k->now) : UINT16_MAX;
+}
+
 enum plane_edge stage_clamp(struct plane *p, struct pkt *k)
 {
 	uint32_t headers = (k->ip.family == IP4 ? IP4_HEADER : IP6_HEADER) + TCP_HEADER;
-	uint32_t mtu = UINT16_MAX;
+	uint32_t mtu = UINT16_MAX, back;
 
-	(void)p;
-	if (k->ip.proto != IP_PROTO_TCP || k->segments > 1 || ip_is_fragment(&k->ip))
+	if (k->ip.proto != IP_PROTO_TCP || k->segments > 1 || ip_is_fragment(&k->ip) || !is_syn(k))
 		return EDGE_NEXT;
 	if (k->in)
 		mtu = k->in->mtu;
 	if (k->pair->link && pkt_mtu(k) < mtu)
 		mtu = pkt_mtu(k);
+	back = k->in && !k->pair->link ? answers_mtu(p, k) : UINT16_MAX;
+	if (back < mtu)
+		mtu = back;
 	if (k->ip.family == IP6 && mtu < IP6_MTU_MIN)
 		mtu = IP6_MTU_MIN;
 	if (mtu > headers)

@@ -263,15 +263,20 @@ unsigned int srv6_look(const struct plane_srv6 *s, struct pair *x, enum pair_use
 const struct plane_steer *srv6_steer_of(const struct plane_srv6 *s, const struct ipaddr *dst,
 	const struct ipaddr *src);
 /* The largest packet that fits behind its segments; for a pair with push and link. */
-uint32_t srv6_mtu(const struct pkt *k);
+uint32_t srv6_mtu(const struct pair *x, wtime now);
 /* As tx_room(), for a packet with a policy: where to write it, behind its segments. */
 uint8_t *srv6_room(struct plane *p, const struct pkt *k, const struct tx_ask *inner,
 	enum drop_reason *ret_drop);
 
 /* The largest packet that the way on carries in one piece; the pair has a link. */
+static inline uint32_t pair_mtu(const struct pair *x, wtime now)
+{
+	return x->push ? srv6_mtu(x, now) : x->link->mtu;
+}
+
 static inline uint32_t pkt_mtu(const struct pkt *k)
 {
-	return k->pair->push ? srv6_mtu(k) : k->pair->link->mtu;
+	return pair_mtu(k->pair, k->now);
 }
 
 /* Room for a packet on its way on. */

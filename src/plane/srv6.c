@@ -47,12 +47,12 @@ static bool path_mtu_holds(const struct plane_policy_state *state, wtime now)
 	return state && state->path_mtu != 0 && now.us - state->path_mtu_at_us < path_mtu_us;
 }
 
-uint32_t srv6_mtu(const struct pkt *k)
+uint32_t srv6_mtu(const struct pair *x, wtime now)
 {
-	const struct plane_steer *steer = k->pair->steer;
-	uint32_t mtu = k->pair->link->mtu;
+	const struct plane_steer *steer = x->steer;
+	uint32_t mtu = x->link->mtu;
 
-	if (path_mtu_holds(steer->state, k->now) && steer->state->path_mtu < mtu)
+	if (path_mtu_holds(steer->state, now) && steer->state->path_mtu < mtu)
 		mtu = steer->state->path_mtu;
 	return mtu > steer->push->overhead ? mtu - steer->push->overhead : 0;
 }

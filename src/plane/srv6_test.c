@@ -540,17 +540,12 @@ static void the_least_mtu_passes_any_number_of_segments(void **state)
 	error_at(t, A, 2, 0, 1280);
 }
 
-static void the_mss_leaves_room_for_segments(void **state)
+/* The MSS that a SYN which offers 1460 arrives with. */
+static uint16_t mss_after(struct net *t, int from, int to, const char *src, const char *dst)
 {
-	struct net *t = *state;
-	struct packet f = {.version = 4,
-		.proto = 6,
-		.src = "10.1.0.5",
-		.dst = "10.4.0.9",
-		.df = true,
-		.len = 44};
+	struct packet f = {.version = 4, .proto = 6, .src = src, .dst = dst, .df = true, .len = 44};
 
-	steer_abcbd(t);
+	clear(t);
 	packet_make(t->data, &f);
 	t->data[32] = 6 << 4;
 	t->data[33] = 2;
@@ -558,11 +553,22 @@ static void the_mss_leaves_room_for_segments(void **state)
 	put_u16(t->data + 36, 0);
 	put_u16(t->data + 36,
 		(uint16_t)~packet_sum(t->data + 20, 24, packet_sum(t->data + 12, 8, 6 + 24)));
-	rig_tun(&t->n[A], t->data, 44);
+	rig_tun(&t->n[from], t->data, 44);
 	pump(t);
-	assert_int_equal(t->got[D], 1);
-	assert_int_equal(get_u16(t->frame[D][0] + 42), 1400 - 96 - 40);
-	assert_true(packet_valid(t->frame[D][0], 44));
+	assert_int_equal(t->got[to], 1);
+	assert_true(packet_valid(t->frame[to][0], 44));
+	return get_u16(t->frame[to][0] + 42);
+}
+
+/* An offer that comes to the head end by the plain way bounds what is steered from there. */
+static void the_mss_leaves_room_for_segments(void **state)
+{
+	struct net *t = *state;
+
+	assert_int_equal(mss_after(t, D, A, "10.4.0.9", "10.1.0.1"), 1400 - 40);
+	steer_abcbd(t);
+	assert_int_equal(mss_after(t, A, D, "10.1.0.5", "10.4.0.9"), 1400 - 96 - 40);
+	assert_int_equal(mss_after(t, D, A, "10.4.0.9", "10.1.0.1"), 1400 - 96 - 40);
 }
 
 /* ---- errors ---- */
