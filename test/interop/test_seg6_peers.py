@@ -264,6 +264,26 @@ def test_hmac(lab):
     refused(net, destination, encap, 1, "srv6-hmac")
 
 
+def test_a_loop_ends(lab):
+    """SIDs of n1 and n3 that lead to each other: the kernel that wrote them is told by the one at
+    which the hop limit ends, from an address that it has a route to."""
+    net = Kernel(lab)
+    net.start()
+    net.host.addr("fd00:5:2::100/128", "lo")
+    net.host.ip("sr tunsrc set fd00:5:2::100")
+    segments = ",".join(10 * ["fd00:5:1::2", "fd00:5:3::2"])
+    net.host.ip(f"-6 route replace {net.mesh.inner(3, 'ip6')}/128 encap seg6 mode encap.red "
+                f"segs {segments} dev ipsec0")
+    errors = net.host.start("tcpdump", "-lnvi", "ipsec1", "icmp6 and ip6[40] == 3", name="errors")
+    errors.wait_log("listening on")
+    net.server.run("ping", "-6", "-n", "-c", 3, "-i", 0.3, "-W", 1, "-t", 9,
+                   net.mesh.inner(3, "ip6"), check=False)
+    # nine from the server, which the kernel copies and takes one of: n3 gets it with one
+    wait_until(lambda: len(re.findall(
+        r"fd66::3 > fd00:5:2::100: .*time exceeded in-transit", errors.log())) == 3, 5.0, "errors")
+    assert {i: node.drops()["hop-limit"] for i, node in net.nodes.items()} == {1: 0, 3: 3}
+
+
 ROUTER = {"ip4": "198.51.100.1", "ip6": "2001:db8:4::1"}
 VRF = """ip link add red type vrf table 100
 ip link set red up
