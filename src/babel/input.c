@@ -1,4 +1,5 @@
-/* One received packet: checked, parsed whole, authenticated, and only then acted upon. */
+/* One received packet (RFC 8966 4): checked, parsed whole, authenticated, and only then acted upon.
+ */
 #include "babel/babel_priv.h"
 
 #include <string.h>
@@ -55,6 +56,7 @@ static void sample(struct babel *b, struct babel_neighbour *n, const struct babe
 	n->receive_at = at;
 }
 
+/* RFC 8966 3.3: at once, to who asked. */
 static void acknowledge(struct babel *b, struct babel_neighbour *n, const struct babel_tlv *t,
 	wtime now)
 {
