@@ -41,6 +41,16 @@ static bool endpoint_moved(const struct plane_link *link, const struct udp_rx *b
 		!ipaddr_equal(&link->local.ip, &b->local.ip);
 }
 
+/* True when the packet goes on with the flow of the one before it, out of the same buffer, which is
+ * on its way to the TUN: every stage would say of it what it said of that one. (Its outer ECN is
+ * that one's, and to bring it in once more changes nothing.) */
+static bool goes_on(struct plane *p, const struct tunnel_open *op, const struct plane_link *link,
+	const struct udp_rx *b)
+{
+	return p->run.from == b && p->run.link == link && p->run.next_header == op->next_header &&
+		gro_join(&p->gro, op->text, op->text_len);
+}
+
 /* One authentic inner packet. */
 static void input_inner(struct plane *p, const struct tunnel_open *op, const struct udp_rx *b,
 	wtime now)
@@ -53,6 +63,7 @@ static void input_inner(struct plane *p, const struct tunnel_open *op, const str
 		.len = op->text_len,
 		.segments = 1,
 		.in = link,
+		.from = b,
 		.now = now,
 		.time = b->time,
 		.outer_tos = b->tos,
@@ -68,8 +79,15 @@ static void input_inner(struct plane *p, const struct tunnel_open *op, const str
 		pkt_drop(p, DROP_LINK_DOWN, 1);
 		return;
 	}
-	if (op->seq == op->sa->highest && endpoint_moved(link, b))
+	if (goes_on(p, op, link, b))
+		return;
+	/* Each is looked at until the newest one came from where the link is thought to lead. */
+	if (op->seq != op->sa->highest) {
+		k.from = NULL;
+	} else if (endpoint_moved(link, b)) {
 		report_remote(p, link, b, now);
+		k.from = NULL;
+	}
 	plane_walk(p, &k, STAGE_LINK_PARSE);
 }
 
@@ -120,6 +138,7 @@ void plane_input_udp(struct plane *p, struct udp_rx *buffer, size_t n, wtime now
 	uint32_t waiting = 0;
 
 	pair_forget(p);
+	p->run.from = NULL;
 	for (size_t i = 0; i < n; i++) {
 		struct udp_rx *b = &buffer[i];
 		uint32_t size = b->seg_size ? b->seg_size : b->len, at = 0;

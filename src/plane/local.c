@@ -77,10 +77,17 @@ enum plane_edge stage_link_local(struct plane *p, struct pkt *k)
 
 bool deliver(struct plane *p, uint8_t *packet, const struct ip_view *v)
 {
+	p->run.from = NULL;
 	return gro_add(&p->gro, packet, v);
 }
 
 enum plane_edge stage_deliver(struct plane *p, struct pkt *k)
 {
-	return deliver(p, k->data, &k->ip) ? EDGE_DONE : edge_drop(k, DROP_TUN_BACKPRESSURE);
+	if (!deliver(p, k->data, &k->ip))
+		return edge_drop(k, DROP_TUN_BACKPRESSURE);
+	if (k->again == 0 && !k->exit)
+		p->run = (struct plane_run){.from = k->from,
+			.link = k->in,
+			.next_header = k->next_header};
+	return EDGE_DONE;
 }

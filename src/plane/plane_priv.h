@@ -74,6 +74,7 @@ struct pkt {
 	const struct tun_rx *frame;    /* from the TUN: as it was read, */
 	const struct gso_split *split; /* and ready to be cut; NULL: from a link */
 	const struct plane_link *in;   /* where it came from, NULL: the TUN */
+	const struct udp_rx *from;     /* from a link: its receive buffer */
 	const struct pair *pair;       /* addresses and route */
 	struct ip_view ip;
 	wtime now, time;           /* time: when it was read from its socket */
@@ -171,11 +172,20 @@ struct plane_slot {
 	int64_t remote_told_us;
 };
 
+/* Where the last packet that went to the TUN came from, when it did so by the straight way: what
+ * goes on with its flow goes the same way (egress.c). */
+struct plane_run {
+	const struct udp_rx *from; /* its receive buffer; NULL: there is none */
+	const struct plane_link *link;
+	uint8_t next_header;
+};
+
 struct plane {
 	struct plane_config config;
 	const struct plane_snapshot *snapshot;
 	struct plane_counters counters;
 	struct pair pair[PAIR_USES]; /* the route cache, one entry a use */
+	struct plane_run run;
 	struct bucket ike, icmp;
 	uint16_t segments_max;
 

@@ -32,6 +32,7 @@ void gro_set_merge(struct gro *g, bool tcp, bool udp)
 void gro_reset(struct gro *g)
 {
 	g->count = 0;
+	g->last = NULL;
 	memset(g->flow, 0, sizeof(g->flow));
 }
 
@@ -79,28 +80,26 @@ static uint64_t pseudo_sum(const uint8_t *packet, uint8_t family, uint8_t proto,
 	return csum_add_u32(csum_add_u16(sum, proto), l4_len);
 }
 
-static bool checksum_well(const uint8_t *packet, const struct ip_view *v)
+/* Of a packet of the flow. */
+static bool checksum_well(const struct gro_flow *f, const uint8_t *packet, uint32_t len)
 {
-	uint32_t l4_len = v->len - v->l4;
-	uint64_t sum = pseudo_sum(packet, v->family, v->proto, l4_len);
+	uint32_t l4_len = len - f->l4;
+	uint64_t sum = pseudo_sum(packet, f->family, f->proto, l4_len);
 
-	return csum_finish(csum_add(sum, packet + v->l4, l4_len)) == 0;
+	return csum_finish(csum_add(sum, packet + f->l4, l4_len)) == 0;
 }
 
 /* The first packet's checksum is looked at when a second wants to join it. */
-static bool head_well(const struct gro *g, struct gro_flow *f, const struct ip_view *v)
+static bool head_well(const struct gro *g, struct gro_flow *f)
 {
 	if (!f->verified) {
-		struct ip_view head = *v;
-
-		head.len = g->out[f->frame].iov[0].n;
-		f->open = f->open && checksum_well(f->head, &head);
+		f->open = f->open && checksum_well(f, f->head, g->out[f->frame].iov[0].n);
 		f->verified = true;
 	}
 	return f->open;
 }
 
-static bool same(const uint8_t *a, const uint8_t *b, size_t at, size_t n)
+static inline bool same(const uint8_t *a, const uint8_t *b, size_t at, size_t n)
 {
 	return memcmp(a + at, b + at, n) == 0;
 }
@@ -135,7 +134,7 @@ static bool ip_headers_agree(const struct gro_flow *f, const struct candidate *c
 
 static bool tcp_headers_agree(const struct gro_flow *f, const struct candidate *c)
 {
-	const uint8_t *a = f->head + f->l4, *b = c->packet + c->v->l4;
+	const uint8_t *a = f->head + f->l4, *b = c->packet + f->l4;
 	uint8_t differ = a[TCP_FLAGS_AT] ^ b[TCP_FLAGS_AT];
 
 	return c->header_len == f->header_len && get_u32(b + TCP_SEQ_AT) == f->next_seq &&
@@ -145,14 +144,24 @@ static bool tcp_headers_agree(const struct gro_flow *f, const struct candidate *
 		same(a, b, TCP_HEADER, f->header_len - f->l4 - TCP_HEADER);
 }
 
-static bool joins(const struct gro *g, struct gro_flow *f, const struct candidate *c)
+/* Whether the flow's frame takes that much more. */
+static bool has_room(const struct gro *g, const struct gro_flow *f, uint32_t payload)
 {
 	const struct tun_tx *t = &g->out[f->frame];
 
-	return f->open && c->payload <= f->size && t->segments < GRO_SEGMENTS_MAX &&
-		t->iov_count < TUN_IOV_MAX && t->len + c->payload <= GRO_LEN_MAX &&
-		ip_headers_agree(f, c) && (f->proto == IP_PROTO_UDP || tcp_headers_agree(f, c)) &&
-		head_well(g, f, c->v) && checksum_well(c->packet, c->v);
+	return f->open && payload <= f->size && t->segments < GRO_SEGMENTS_MAX &&
+		t->iov_count < TUN_IOV_MAX && t->len + payload <= GRO_LEN_MAX;
+}
+
+static bool checksums_well(const struct gro *g, struct gro_flow *f, const struct candidate *c)
+{
+	return head_well(g, f) && checksum_well(f, c->packet, c->header_len + c->payload);
+}
+
+static bool joins(const struct gro *g, struct gro_flow *f, const struct candidate *c)
+{
+	return has_room(g, f, c->payload) && ip_headers_agree(f, c) &&
+		(f->proto == IP_PROTO_UDP || tcp_headers_agree(f, c)) && checksums_well(g, f, c);
 }
 
 static void append(struct gro *g, struct gro_flow *f, const struct candidate *c)
@@ -264,6 +273,7 @@ bool gro_add(struct gro *g, uint8_t *packet, const struct ip_view *v)
 	struct gro_flow *f = ports ? find_flow(g, packet, v) : NULL;
 	struct tun_tx *t;
 
+	g->last = f;
 	if (candidate && f && joins(g, f, &c)) {
 		append(g, f, &c);
 		return true;
@@ -280,8 +290,53 @@ bool gro_add(struct gro *g, uint8_t *packet, const struct ip_view *v)
 	t->iov[0] = (struct wire_iov){.p = packet, .n = v->len};
 	t->len = v->len;
 	t->segments = 1;
-	if (candidate && !(c.flags & (TCP_FIN | TCP_PSH)))
-		begin_flow(g, f ? f : take_flow(g), &c);
+	if (candidate && !(c.flags & (TCP_FIN | TCP_PSH))) {
+		g->last = f ? f : take_flow(g);
+		begin_flow(g, g->last, &c);
+	}
+	return true;
+}
+
+/* The IP headers are the same but for what differs from packet to packet, and that is right. */
+static bool ip_goes_on(const struct gro_flow *f, const uint8_t *b, uint32_t len)
+{
+	const uint8_t *a = f->head;
+
+	if (f->family == IP6)
+		return same(a, b, 0, 4) && get_u16(b + IP6_LENGTH_AT) == len - IP6_HEADER &&
+			same(a, b, IP6_LENGTH_AT + 2, 2) && same(a, b, IP6_ADDRESSES_AT, 32);
+	return same(a, b, 0, 2) && get_u16(b + IP4_LENGTH_AT) == len &&
+		same(a, b, IP4_FRAGMENT_AT, 4) && same(a, b, IP4_ADDRESSES_AT, 8) &&
+		(b[IP4_FRAGMENT_AT] & IP4_DONT_FRAGMENT || get_u16(b + IP4_ID_AT) == f->next_id) &&
+		csum_finish(csum_add_words(0, b, IP4_HEADER)) == 0;
+}
+
+bool gro_join(struct gro *g, uint8_t *packet, uint32_t len)
+{
+	struct gro_flow *f = g->last;
+	struct candidate c = {.packet = packet};
+	const uint8_t *l4;
+
+	if (!f || !f->head || len <= f->header_len)
+		return false;
+	l4 = packet + f->l4;
+	c.header_len = f->header_len;
+	c.payload = len - f->header_len;
+	if (!has_room(g, f, c.payload) || !ip_goes_on(f, packet, len) ||
+		!same(f->head + f->l4, l4, 0, 4))
+		return false;
+	if (f->proto == IP_PROTO_UDP) {
+		if (get_u16(l4 + UDP_LENGTH_AT) != len - f->l4 ||
+			get_u16(l4 + UDP_CHECKSUM_AT) == 0)
+			return false;
+	} else {
+		c.flags = l4[TCP_FLAGS_AT];
+		if (!tcp_headers_agree(f, &c))
+			return false;
+	}
+	if (!checksums_well(g, f, &c))
+		return false;
+	append(g, f, &c);
 	return true;
 }
 

@@ -35,6 +35,7 @@ struct gro {
 	uint32_t capacity, count;
 	uint32_t turn; /* flow to be replaced next */
 	bool merge_tcp, merge_udp;
+	struct gro_flow *last; /* that took the last packet, or is to be looked at; NULL: none */
 	struct gro_flow flow[GRO_FLOWS];
 };
 
@@ -48,6 +49,12 @@ void gro_set_merge(struct gro *g, bool tcp, bool udp);
  * one flow leave in the order in which they came. False, and nothing done, when all frames are in
  * use. */
 bool gro_add(struct gro *g, uint8_t *packet, const struct ip_view *v);
+
+/* As gro_add() for a packet of len bytes that nobody has parsed yet, when it goes on with the flow
+ * that the last one belonged to: true when its IP header is that one's but for length, ID and
+ * checksum, which are right, and the packet was merged. False, and nothing done, otherwise: parse
+ * it, and gro_add(). */
+bool gro_join(struct gro *g, uint8_t *packet, uint32_t len);
 
 /* Completes the headers of merged frames. Returns the number of frames in `out`; a frame that was
  * not merged has an offload header of zeros. No gro_add() before gro_reset(). */

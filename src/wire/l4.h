@@ -27,6 +27,8 @@ enum l4_field {
 	UDP_CHECKSUM_AT = 6,
 };
 
+enum { IP4_DONT_FRAGMENT = 0x40 }; /* in the byte at IP4_FRAGMENT_AT */
+
 enum tcp_flag {
 	TCP_FIN = 0x01,
 	TCP_SYN = 0x02,
