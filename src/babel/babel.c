@@ -65,9 +65,9 @@ int babel_new(const struct babel_config *c, wtime now, struct babel **ret)
 	list_init(&b->ready);
 	list_init(&b->route_events);
 	list_init(&b->neighbour_events);
-	if (rng_fill(&c->rng, key, sizeof(key)) < 0 || hash_init(&b->ifaces, key) < 0 ||
-		hash_init(&b->neighbours, key) < 0 || hash_init(&b->dests, key) < 0 ||
-		hash_init(&b->routes, key) < 0) {
+	if (babel_lanes_init(b) < 0 || rng_fill(&c->rng, key, sizeof(key)) < 0 ||
+		hash_init(&b->ifaces, key) < 0 || hash_init(&b->neighbours, key) < 0 ||
+		hash_init(&b->dests, key) < 0 || hash_init(&b->routes, key) < 0) {
 		babel_free(b);
 		return -ENOMEM;
 	}
@@ -214,7 +214,8 @@ void babel_stop(struct babel *b, wtime now)
 
 		ifc->goodbyes = COPIES;
 		ifc->hello_due = true;
-		ifc->urgent_at = ifc->trigger_at = ifc->dump_at = ifc->again_at = WTIME_NEVER;
+		ifc->urgent_at = ifc->again_at = WTIME_NEVER;
+		babel_lanes_leave(ifc);
 		list_for_each (at, &ifc->neighbours)
 			container_of(at, struct babel_neighbour, by_iface)->ihu_due = true;
 		babel_iface_soon(b, ifc, 0, now);

@@ -16,7 +16,8 @@ enum {
 	BABEL_MARGIN = 6,                  /* a route must win by more than this */
 	BABEL_RTT_VOID_US = 180 * 1000000, /* T of RFC 9616 3.3 */
 	BABEL_DUMP_RATE = 500,
-	BABEL_DUMP_CHUNK = 32, /* updates of a dump in one packet */
+	BABEL_DUMP_CHUNK = 32,  /* updates of a dump in one packet */
+	BABEL_SPARE_CHUNK = 16, /* of those, for routes that are hardly taken */
 	BABEL_RATE_BURST_US = 500000,
 	BABEL_URGENT_US = 200000, /* RFC 8966 appendix B */
 	BABEL_SOURCE_GC_US = 180 * 1000000,
@@ -32,6 +33,8 @@ enum {
 	BABEL_REFUSED_MAX = 32, /* prefixes that are not here and were asked for */
 };
 
+#define BABEL_NO_DUMP SIZE_MAX
+
 /* A timer lives in the heap from its start to its end, at NEVER when not set, so that setting it
  * cannot fail. Most are put off again and again and never fire: one that is put off keeps its place
  * in the heap, and finds its new one when the old time has come. */
@@ -45,12 +48,23 @@ struct babel_timer {
 enum babel_bits {
 	BABEL_BIT_PENDING,   /* a triggered update, or the answer to a request */
 	BABEL_BIT_URGENT,    /* the same, within the urgent timeout */
+	BABEL_BIT_SPARE,     /* a triggered update of a route that they will hardly take */
 	BABEL_BIT_ANNOUNCED, /* what was said last was finite */
 	BABEL_BIT_FORCED,    /* also say so when there is no route */
 	BABEL_BIT_AGAIN,     /* say it once more later */
 	BABEL_BIT_AGAIN2,    /* and a third time (RFC 8966 3.7.2) */
 	BABEL_BIT_COUNT
 };
+
+/* Updates of one kind go out within a rate that all interfaces share; those that wait for it do so
+ * in a queue, so that its turn wakes one of them and not all. */
+struct babel_lane {
+	wtime slot; /* when the next packet may go, without the burst that is allowed */
+	struct list waiting;
+	struct babel_timer timer;
+};
+
+enum babel_lanes { BABEL_LANE_TRIGGER, BABEL_LANE_DUMP, BABEL_LANES };
 
 struct babel_iface {
 	struct hash_node hash; /* by number */
@@ -63,9 +77,12 @@ struct babel_iface {
 	wtime hello_last;
 	struct babel_timer hello, update, out;
 	/* when each kind of output is due; NEVER: none */
-	wtime misc_at, urgent_at, trigger_at, dump_at, again_at;
+	wtime misc_at, urgent_at, again_at;
+	wtime lane_at[BABEL_LANES];
+	struct list lane_wait[BABEL_LANES]; /* in lane[].waiting; lane_at is NEVER meanwhile */
 	wtime dump_begun;
-	size_t dump_next; /* dest to go on with */
+	size_t dump_next; /* dest to go on with; BABEL_NO_DUMP: none is running */
+	bool better;      /* scratch of babel_announce() */
 	uint64_t *bits[BABEL_BIT_COUNT];
 	struct buf queue; /* whole TLVs to multicast */
 	size_t refused_count;
@@ -240,7 +257,7 @@ struct babel {
 	size_t dest_free; /* no free id below */
 	struct heap timers;
 	struct list ready, route_events, neighbour_events;
-	wtime dump_slot, trigger_slot; /* when the next packet of its kind may go */
+	struct babel_lane lane[BABEL_LANES];
 	struct babel_parsed parsed;
 	uint8_t *packet;
 	size_t packet_cap;
@@ -371,6 +388,8 @@ void babel_unicast_flag(struct babel *b, struct babel_neighbour *n, wtime now);
 bool babel_decide(const struct babel *b, const struct babel_iface *ifc, const struct babel_dest *d,
 	struct babel_update *ret);
 /* updates.c */
+int babel_lanes_init(struct babel *b);
+void babel_lanes_leave(struct babel_iface *ifc);
 /* Updates that fit into a packet: urgent and triggered ones, and (dump) a piece of a dump. */
 void babel_write_updates(struct babel *b, struct babel_iface *ifc, struct babel_build *w,
 	wtime now);

@@ -100,8 +100,8 @@ struct ipaddr bed_address(size_t link, size_t node)
 
 void bed_iface(struct bed *t, size_t link, size_t node, struct babel_iface_config *ret)
 {
-	(void)t;
 	*ret = (struct babel_iface_config){.iface = (uint32_t)link + 1,
+		.update_factor = t->update_factor,
 		.link_local = bed_address(link, node),
 		.tunnel = true,
 		.ipv4 = true,

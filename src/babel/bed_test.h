@@ -43,6 +43,7 @@ struct bed {
 	void (*event)(struct bed *t, size_t node, const struct babel_event *e);
 	void *ctx;
 	uint64_t steps;
+	uint8_t update_factor; /* of links made from now on; 0: the default */
 };
 
 void bed_begin(struct bed *t, size_t nodes, uint64_t seed);

@@ -147,6 +147,7 @@ static void iface_free(struct babel *b, struct babel_iface *ifc)
 	babel_timer_done(b, &ifc->update);
 	babel_timer_done(b, &ifc->out);
 	list_del(&ifc->ready_link);
+	babel_lanes_leave(ifc);
 	for (int k = 0; k < BABEL_BIT_COUNT; k++)
 		w_free(ifc->bits[k]);
 	buf_free(&ifc->queue);
@@ -169,8 +170,12 @@ int babel_iface_add(struct babel *b, const struct babel_iface_config *c, wtime n
 	list_init(&ifc->unicast);
 	list_init(&ifc->ready_link);
 	ifc->loss_in = ifc->loss_out = -1;
-	ifc->misc_at = ifc->urgent_at = ifc->trigger_at = ifc->dump_at = ifc->again_at =
-		WTIME_NEVER;
+	ifc->dump_next = BABEL_NO_DUMP;
+	ifc->misc_at = ifc->urgent_at = ifc->again_at = WTIME_NEVER;
+	for (int i = 0; i < BABEL_LANES; i++) {
+		ifc->lane_at[i] = WTIME_NEVER;
+		list_init(&ifc->lane_wait[i]);
+	}
 	if (packet_room(b, c->mtu) < 0 || babel_iface_grow(ifc, 0, b->dest_words) < 0 ||
 		babel_timer_init(b, &ifc->hello, hello_fire) < 0 ||
 		babel_timer_init(b, &ifc->update, babel_update_fire) < 0 ||

@@ -132,6 +132,7 @@ static bool unsaid(const struct babel *b, const struct babel_dest *d)
 		const struct babel_iface *ifc = container_of(it, struct babel_iface, all);
 
 		if (babel_bit(ifc, BABEL_BIT_PENDING, d->id) ||
+			babel_bit(ifc, BABEL_BIT_SPARE, d->id) ||
 			babel_bit(ifc, BABEL_BIT_AGAIN, d->id) ||
 			babel_bit(ifc, BABEL_BIT_AGAIN2, d->id))
 			return true;
@@ -368,28 +369,32 @@ static void take(struct babel *b, struct babel_route *r, const struct babel_tlv 
 	babel_route_smooth(r, now);
 }
 
-/* Who announces many prefixes does so in the same order each time: the route after the last one is
- * most often the one, and no table is asked. One that is elsewhere is moved here. */
+/* Who announces many prefixes does so in the same order each time: the route is most often one of
+ * the next after the last one, and no table is asked. One that is elsewhere is moved here. */
 static struct babel_route *expected(const struct babel_neighbour *n, const struct babel_prefix *p)
 {
-	struct list *it = n->last->next;
-	struct babel_route *r;
+	enum { AHEAD = 4 };
+	struct list *it = n->last;
 
-	if (it == &n->routes)
-		it = it->next;
-	if (it == &n->routes)
-		return NULL;
-	r = container_of(it, struct babel_route, by_neighbour);
-	return same_prefix(&r->dest->prefix, p) ? r : NULL;
+	for (int i = 0; i < AHEAD; i++) {
+		struct babel_route *r;
+
+		it = it->next == &n->routes ? n->routes.next : it->next;
+		if (it == &n->routes)
+			return NULL;
+		r = container_of(it, struct babel_route, by_neighbour);
+		if (same_prefix(&r->dest->prefix, p))
+			return r;
+	}
+	return NULL;
 }
 
 static void come_after(struct babel_neighbour *n, struct babel_route *r)
 {
-	if (n->last != &r->by_neighbour && n->last->next != &r->by_neighbour) {
-		list_del(&r->by_neighbour);
-		list_add_head(n->last, &r->by_neighbour);
-	}
-	n->last = &r->by_neighbour;
+	if (n->last == &r->by_neighbour)
+		return;
+	list_del(&r->by_neighbour);
+	list_add_head(n->last, &r->by_neighbour);
 }
 
 void babel_route_update(struct babel *b, struct babel_neighbour *n, const struct babel_tlv *t,
@@ -408,7 +413,11 @@ void babel_route_update(struct babel *b, struct babel_neighbour *n, const struct
 	finite = finite && acceptable(b, n, t, &p);
 	r = expected(n, &p);
 	d = r ? r->dest : finite ? babel_dest_get(b, &p) : babel_dest_find(b, &p);
-	r = r || !d ? r : babel_route_find(b, d, n);
+	if (!r && d) {
+		r = babel_route_find(b, d, n);
+		if (r)
+			come_after(n, r);
+	}
 	if (!finite) {
 		if (r)
 			babel_route_retract(b, r, now);
@@ -425,7 +434,7 @@ void babel_route_update(struct babel *b, struct babel_neighbour *n, const struct
 	}
 	if (!babel_feasible(d, t->update.router_id, t->update.seqno, t->update.metric))
 		babel_drop(b, BABEL_DROP_UNFEASIBLE);
-	come_after(n, r);
+	n->last = &r->by_neighbour;
 	take(b, r, t, now);
 	babel_route_changed(b, r, now);
 	babel_request_satisfy(b, r, now);

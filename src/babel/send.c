@@ -12,7 +12,8 @@ void babel_out_schedule(struct babel *b, struct babel_iface *ifc)
 
 	if (ifc->ready)
 		return;
-	at = wtime_min(at, wtime_min(ifc->trigger_at, ifc->dump_at));
+	for (int i = 0; i < BABEL_LANES; i++)
+		at = wtime_min(at, ifc->lane_at[i]);
 	babel_timer_set(b, &ifc->out, wtime_min(at, ifc->again_at));
 }
 
@@ -199,8 +200,9 @@ static bool multicast(struct babel *b, struct babel_iface *ifc, struct babel_bui
 static bool due(const struct babel_iface *ifc, wtime now)
 {
 	return !list_empty(&ifc->unicast) || wtime_due(ifc->misc_at, now) ||
-		wtime_due(ifc->urgent_at, now) || wtime_due(ifc->trigger_at, now) ||
-		wtime_due(ifc->dump_at, now) || wtime_due(ifc->again_at, now);
+		wtime_due(ifc->urgent_at, now) ||
+		wtime_due(ifc->lane_at[BABEL_LANE_TRIGGER], now) ||
+		wtime_due(ifc->lane_at[BABEL_LANE_DUMP], now) || wtime_due(ifc->again_at, now);
 }
 
 static bool next_packet(struct babel *b, struct babel_iface *ifc, wtime now,

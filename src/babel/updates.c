@@ -3,6 +3,7 @@
  * when the packet is written, never earlier, and the feasibility distance is kept then (3.7.3). */
 #include "babel/babel_priv.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum {
@@ -17,7 +18,8 @@ enum {
 	URGENT_BEGIN_US = 5000,
 	URGENT_SPREAD_US = 30000,
 	AGAIN_US = 300000,
-	FORMER_PARTS = 8, /* timers fire early by up to this part, never late */
+	LANE_STEP_US = 1000, /* between two turns, should the first take none */
+	FORMER_PARTS = 8,    /* timers fire early by up to this part, never late */
 };
 
 static size_t word(size_t id)
@@ -65,6 +67,82 @@ static void sooner(wtime *at, wtime t)
 	*at = wtime_min(*at, t);
 }
 
+static wtime slot_open(const struct babel_lane *l)
+{
+	return wtime_add(l->slot, -BABEL_RATE_BURST_US);
+}
+
+/* The first in the queue has its turn. */
+static void lane_turn(struct babel *b, enum babel_lanes k, wtime now)
+{
+	struct babel_lane *l = &b->lane[k];
+	wtime open = slot_open(l), soon = wtime_add(now, LANE_STEP_US);
+
+	if (wtime_due(open, now) && !list_empty(&l->waiting)) {
+		struct list *first = l->waiting.next;
+		struct babel_iface *ifc = container_of(first - k, struct babel_iface, lane_wait);
+
+		list_del(first);
+		ifc->lane_at[k] = now;
+		babel_out_schedule(b, ifc);
+	}
+	if (!list_empty(&l->waiting))
+		babel_timer_set(b, &l->timer, wtime_before(open, soon) ? soon : open);
+}
+
+static void trigger_turn(struct babel *b, struct babel_timer *t, wtime now)
+{
+	(void)t;
+	lane_turn(b, BABEL_LANE_TRIGGER, now);
+}
+
+static void dump_turn(struct babel *b, struct babel_timer *t, wtime now)
+{
+	(void)t;
+	lane_turn(b, BABEL_LANE_DUMP, now);
+}
+
+int babel_lanes_init(struct babel *b)
+{
+	for (int i = 0; i < BABEL_LANES; i++)
+		list_init(&b->lane[i].waiting);
+	if (babel_timer_init(b, &b->lane[BABEL_LANE_TRIGGER].timer, trigger_turn) < 0)
+		return -ENOMEM;
+	return babel_timer_init(b, &b->lane[BABEL_LANE_DUMP].timer, dump_turn);
+}
+
+void babel_lanes_leave(struct babel_iface *ifc)
+{
+	for (int i = 0; i < BABEL_LANES; i++) {
+		ifc->lane_at[i] = WTIME_NEVER;
+		list_del(&ifc->lane_wait[i]);
+	}
+}
+
+/* True when it is the interface's turn; else it waits for it, if it has something to send. */
+static bool lane_open(struct babel *b, struct babel_iface *ifc, enum babel_lanes k, wtime now)
+{
+	struct babel_lane *l = &b->lane[k];
+
+	if (!wtime_due(ifc->lane_at[k], now))
+		return false;
+	if (wtime_due(slot_open(l), now))
+		return true;
+	ifc->lane_at[k] = WTIME_NEVER;
+	list_add_tail(&l->waiting, &ifc->lane_wait[k]);
+	babel_timer_set(b, &l->timer, wtime_min(l->timer.at, slot_open(l)));
+	return false;
+}
+
+/* It has something for a lane, at the latest at that time; not when it waits for its turn. */
+static void lane_soon(struct babel *b, struct babel_iface *ifc, enum babel_lanes k, wtime at)
+{
+	if (!list_empty(&ifc->lane_wait[k]))
+		return;
+	sooner(&ifc->lane_at[k], at);
+	babel_out_schedule(b, ifc);
+}
+
 void babel_announce_on(struct babel *b, struct babel_iface *ifc, struct babel_dest *d, bool urgent,
 	wtime now)
 {
@@ -74,18 +152,48 @@ void babel_announce_on(struct babel *b, struct babel_iface *ifc, struct babel_de
 		if (ifc->urgent_at.us == WTIME_NEVER.us)
 			ifc->urgent_at = wtime_add(now,
 				URGENT_BEGIN_US + babel_random(b, URGENT_SPREAD_US));
-	} else if (ifc->trigger_at.us == WTIME_NEVER.us) {
-		ifc->trigger_at = wtime_add(now,
-			TRIGGER_BEGIN_US + babel_random(b, TRIGGER_SPREAD_US));
+	} else if (ifc->lane_at[BABEL_LANE_TRIGGER].us == WTIME_NEVER.us) {
+		lane_soon(b, ifc, BABEL_LANE_TRIGGER,
+			wtime_add(now, TRIGGER_BEGIN_US + babel_random(b, TRIGGER_SPREAD_US)));
 	}
 	babel_out_schedule(b, ifc);
 }
 
+static void announce_spare(struct babel *b, struct babel_iface *ifc, const struct babel_dest *d,
+	wtime now)
+{
+	babel_bit_set(ifc, BABEL_BIT_SPARE, d->id);
+	if (ifc->lane_at[BABEL_LANE_DUMP].us == WTIME_NEVER.us)
+		lane_soon(b, ifc, BABEL_LANE_DUMP,
+			wtime_add(now, TRIGGER_BEGIN_US + babel_random(b, TRIGGER_SPREAD_US)));
+}
+
+/* Whoever announces the prefix with a smaller metric than ours takes our route only when its own
+ * is lost. In a full mesh that is everybody: n nodes would tell each other n^2 such routes each. */
+static void find_better(struct babel *b, const struct babel_dest *d)
+{
+	list_for_each (it, &b->iface_list)
+		container_of(it, struct babel_iface, all)->better = false;
+	for (size_t i = 0; !d->own && d->selected && i < d->n; i++) {
+		const struct babel_route *r = d->route[i];
+		struct babel_iface *ifc = r->neighbour->ifc;
+
+		if (r != d->selected && r->advertised <= d->metric && ifc->neighbour_count == 1)
+			ifc->better = true;
+	}
+}
+
 void babel_announce(struct babel *b, struct babel_dest *d, bool urgent, wtime now)
 {
+	if (!urgent)
+		find_better(b, d);
 	list_for_each (it, &b->iface_list) {
 		struct babel_iface *ifc = container_of(it, struct babel_iface, all);
 
+		if (!urgent && ifc->better) {
+			announce_spare(b, ifc, d, now);
+			continue;
+		}
 		if (urgent) {
 			if (babel_bit(ifc, BABEL_BIT_ANNOUNCED, d->id))
 				babel_bit_set(ifc, BABEL_BIT_FORCED, d->id);
@@ -131,7 +239,7 @@ static int64_t update_interval(const struct babel *b, const struct babel_iface *
 
 void babel_dump_start(struct babel *b, struct babel_iface *ifc, bool fresh, wtime now)
 {
-	bool running = ifc->dump_at.us != WTIME_NEVER.us;
+	bool running = ifc->dump_next != BABEL_NO_DUMP;
 	int64_t interval = update_interval(b, ifc);
 
 	ifc->interval_cs = babel_centiseconds(interval);
@@ -142,7 +250,7 @@ void babel_dump_start(struct babel *b, struct babel_iface *ifc, bool fresh, wtim
 	ifc->dump_next = 0;
 	ifc->dump_begun = now;
 	if (!running)
-		ifc->dump_at = wtime_add(now, babel_random(b, DUMP_BEGIN_US));
+		lane_soon(b, ifc, BABEL_LANE_DUMP, wtime_add(now, babel_random(b, DUMP_BEGIN_US)));
 	for (size_t i = 0; fresh && i < b->dest_cap; i++) {
 		if (b->dest[i] && b->dest[i]->own)
 			babel_announce_on(b, ifc, b->dest[i], true, now);
@@ -223,6 +331,7 @@ static int write_one(struct babel *b, struct babel_iface *ifc, struct babel_dest
 	}
 	babel_bit_clear(ifc, BABEL_BIT_PENDING, d->id);
 	babel_bit_clear(ifc, BABEL_BIT_URGENT, d->id);
+	babel_bit_clear(ifc, BABEL_BIT_SPARE, d->id);
 	babel_bit_clear(ifc, BABEL_BIT_FORCED, d->id);
 	if (finite) {
 		babel_bit_set(ifc, BABEL_BIT_ANNOUNCED, d->id);
@@ -271,16 +380,11 @@ static void raise_again(const struct babel *b, struct babel_iface *ifc, wtime no
 }
 
 /* When the next packet within a rate may go, now that it has sent n. */
-static void spend(wtime *slot, size_t n, uint64_t rate, wtime now)
+static void spend(struct babel_lane *l, size_t n, uint64_t rate, wtime now)
 {
-	if (wtime_before(*slot, now))
-		*slot = now;
-	*slot = wtime_add(*slot, (int64_t)((uint64_t)n * W_SEC / rate));
-}
-
-static wtime slot_open(wtime slot)
-{
-	return wtime_add(slot, -BABEL_RATE_BURST_US);
+	if (wtime_before(l->slot, now))
+		l->slot = now;
+	l->slot = wtime_add(l->slot, (int64_t)((uint64_t)n * W_SEC / rate));
 }
 
 static void write_triggered(struct babel *b, struct babel_iface *ifc, struct babel_build *w,
@@ -288,38 +392,51 @@ static void write_triggered(struct babel *b, struct babel_iface *ifc, struct bab
 {
 	size_t left = TRIGGER_CHUNK;
 
-	if (!wtime_due(ifc->trigger_at, now))
+	if (!lane_open(b, ifc, BABEL_LANE_TRIGGER, now))
 		return;
-	if (!wtime_due(slot_open(b->trigger_slot), now)) {
-		ifc->trigger_at = slot_open(b->trigger_slot);
-		return;
-	}
 	(void)write_bits(b, ifc, BABEL_BIT_PENDING, w, &left, now);
-	spend(&b->trigger_slot, TRIGGER_CHUNK - left, (uint64_t)dump_rate(b) * TRIGGER_TIMES, now);
-	ifc->trigger_at = next_bit(b, ifc, BABEL_BIT_PENDING, 0) < b->dest_cap ? now : WTIME_NEVER;
+	spend(&b->lane[BABEL_LANE_TRIGGER], TRIGGER_CHUNK - left,
+		(uint64_t)dump_rate(b) * TRIGGER_TIMES, now);
+	ifc->lane_at[BABEL_LANE_TRIGGER] = next_bit(b, ifc, BABEL_BIT_PENDING, 0) < b->dest_cap
+		? now
+		: WTIME_NEVER;
 }
 
-static void write_dump(struct babel *b, struct babel_iface *ifc, struct babel_build *w, wtime now)
+/* A piece of a full dump. False: no room left. */
+static bool dump_on(struct babel *b, struct babel_iface *ifc, struct babel_build *w, size_t *left,
+	wtime now)
 {
-	size_t n = 0;
-
-	if (!wtime_due(ifc->dump_at, now))
-		return;
-	if (!wtime_due(slot_open(b->dump_slot), now)) {
-		ifc->dump_at = slot_open(b->dump_slot);
-		return;
-	}
-	while (ifc->dump_next < b->dest_cap && n < BABEL_DUMP_CHUNK) {
+	while (ifc->dump_next < b->dest_cap && *left) {
 		struct babel_dest *d = b->dest[ifc->dump_next];
 		int did = d ? write_one(b, ifc, d, w, now) : 0;
 
 		if (did < 0)
-			break;
-		n += (size_t)did;
+			return false;
+		*left -= (size_t)did;
 		ifc->dump_next++;
 	}
-	spend(&b->dump_slot, n, dump_rate(b), now);
-	ifc->dump_at = ifc->dump_next < b->dest_cap ? now : WTIME_NEVER;
+	if (ifc->dump_next >= b->dest_cap)
+		ifc->dump_next = BABEL_NO_DUMP;
+	return true;
+}
+
+static void write_dump(struct babel *b, struct babel_iface *ifc, struct babel_build *w, wtime now)
+{
+	size_t left = BABEL_DUMP_CHUNK, spare = BABEL_SPARE_CHUNK;
+
+	if (!lane_open(b, ifc, BABEL_LANE_DUMP, now))
+		return;
+	if (write_bits(b, ifc, BABEL_BIT_SPARE, w, &spare, now)) {
+		left -= BABEL_SPARE_CHUNK - spare;
+		(void)dump_on(b, ifc, w, &left, now);
+	} else {
+		left -= BABEL_SPARE_CHUNK - spare;
+	}
+	spend(&b->lane[BABEL_LANE_DUMP], BABEL_DUMP_CHUNK - left, dump_rate(b), now);
+	ifc->lane_at[BABEL_LANE_DUMP] = ifc->dump_next != BABEL_NO_DUMP ||
+			next_bit(b, ifc, BABEL_BIT_SPARE, 0) < b->dest_cap
+		? now
+		: WTIME_NEVER;
 }
 
 void babel_write_updates(struct babel *b, struct babel_iface *ifc, struct babel_build *w, wtime now)
