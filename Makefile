@@ -58,7 +58,7 @@ fuzz-soak:
 	@tools/deps --test
 	tools/fuzz 900
 sim-soak: build
-	WEFT_SOAK=1 meson test -C $(BUILD) --suite sim --print-errorlogs --timeout-multiplier 20
+	test/sim/soak $(BUILD)
 endif
 
 format:

@@ -30,8 +30,8 @@ enum {
 	OUTER = 28,
 	/* as node/speaker.c has it */
 	FACTOR = 4,
-	FACTOR_MAX = 24,
-	LINKS_A_FACTOR = 64,
+	FACTOR_MAX = 40,
+	LINKS_A_FACTOR = 50,
 };
 
 struct scale {
@@ -103,6 +103,9 @@ static void start(struct scale *s, size_t i)
 /* degree 0: a full mesh. */
 static void build(struct scale *s, size_t n, size_t degree)
 {
+	size_t factor = FACTOR + FACTOR * (degree ? degree : n - 1) / LINKS_A_FACTOR;
+
+	s->bed.update_factor = (uint8_t)(factor < FACTOR_MAX ? factor : FACTOR_MAX);
 	for (size_t i = 0; i < n; i++) {
 		if (degree)
 			join(s, i, (i + 1) % n);
