@@ -372,7 +372,8 @@ static void a_path_may_pass_its_head_end(void **state)
 	assert_int_equal(dropped(t), 0);
 }
 
-/* Many packets of one superpacket, and the same packets one by one: the same bytes leave. */
+/* Case 58: many packets of one superpacket, and the same packets one by one: the same bytes
+ * leave. */
 static void a_superpacket_equals_its_segments(void **state)
 {
 	struct net *t = *state, *u;
@@ -445,6 +446,7 @@ static void congestion_marks_come_through(void **state)
 
 /* ---- MTU ---- */
 
+/* Case 58. */
 static void too_big_is_told_less_the_segments(void **state)
 {
 	struct net *t = *state;
@@ -480,7 +482,8 @@ static void ipv4_is_fragmented_before_it_is_steered(void **state)
 	assert_true(t->frame_len[D][0] <= 1304 && t->frame_len[D][1] <= 1304);
 }
 
-/* A router on the way says that the outer packet is too big. */
+/* Case 58: a router on the way says that the outer packet is too big; the quoted inner packet says
+ * whom to tell. */
 static void too_big_from_the_way_reaches_the_inner_source(void **state)
 {
 	struct net *t = *state;
@@ -560,7 +563,8 @@ static uint16_t mss_after(struct net *t, int from, int to, const char *src, cons
 	return get_u16(t->frame[to][0] + 42);
 }
 
-/* An offer that comes to the head end by the plain way bounds what is steered from there. */
+/* Case 58: an offer that comes to the head end by the plain way bounds what is steered from there,
+ * before any packet is too big. */
 static void the_mss_leaves_room_for_segments(void **state)
 {
 	struct net *t = *state;
@@ -622,7 +626,7 @@ static uint32_t outer(uint8_t *p, const char *src, const struct ipaddr *dst, uin
 	return 40 + payload;
 }
 
-/* Ends of B and C in turn, for ever as far as the hop limit is concerned. */
+/* Case 53: Ends of B and C in turn, for ever as far as the hop limit is concerned. */
 static void two_sids_that_point_at_each_other_die_by_hop_limit(void **state)
 {
 	struct net *t = *state;
@@ -650,13 +654,16 @@ static void two_sids_that_point_at_each_other_die_by_hop_limit(void **state)
 	assert_int_equal(e[48 + 7], 1);
 }
 
-/* Out of the segments at the exit's host the packet is the kernel's; back in the mesh it is a
- * packet in transit. */
+/* Case 53: out of the segments at the exit's host the packet is the kernel's; back in the mesh it
+ * is a packet in transit. */
 static void hops_are_taken_where_a_packet_goes_on(void **state)
 {
 	struct net *t = *state;
-	struct ipaddr host = sid_of(D, SID_EXIT), mesh = sid_of(B, SID_MESH);
+	struct ipaddr host = sid_of(D, SID_EXIT), mesh = sid_of(B, SID_MESH),
+		      end = sid_of(B, SID_END);
+	const unsigned int middle = B + 1;
 	struct packet f = udp6;
+	struct fib_entry own[1];
 
 	f.hop_limit = 1;
 	over(t, A, t->data, outer(t->data, "fd00:1::5", &host, 41, packet_make(t->data + 40, &f)));
@@ -671,6 +678,20 @@ static void hops_are_taken_where_a_packet_goes_on(void **state)
 	over(t, A, t->data, outer(t->data, "fd00:1::5", &mesh, 41, packet_make(t->data + 40, &f)));
 	assert_int_equal(t->got[D], 1);
 	assert_int_equal(t->frame[D][0][7], 8);
+	/* IPv4, its header's checksum mended: at an End it is in transit as well */
+	own[0] = rig_route("10.4.0.0/16", NULL, RIG_LOCAL);
+	rig_routes(&t->n[D], D + 1, &middle, own, 1);
+	f = udp4;
+	f.hop_limit = 9;
+	clear(t);
+	over(t, A, t->data, outer(t->data, "fd00:1::5", &end, 4, packet_make(t->data + 40, &f)));
+	assert_int_equal(t->got[D], 1);
+	assert_int_equal(t->frame[D][0][8], 8);
+	assert_true(packet_valid(t->frame[D][0], t->frame_len[D][0]));
+	f.hop_limit = 1;
+	clear(t);
+	over(t, A, t->data, outer(t->data, "fd00:1::5", &end, 4, packet_make(t->data + 40, &f)));
+	assert_int_equal(t->got[D], 0);
 }
 
 /* ---- what may not pass ---- */

@@ -265,8 +265,8 @@ def test_hmac(lab):
 
 
 def test_a_loop_ends(lab):
-    """SIDs of n1 and n3 that lead to each other: the kernel that wrote them is told by the one at
-    which the hop limit ends, from an address that it has a route to."""
+    """Case 53: SIDs of n1 and n3 that lead to each other: the kernel that wrote them is told by the
+    one at which the hop limit ends, from an address that it has a route to."""
     net = Kernel(lab)
     net.start()
     net.host.addr("fd00:5:2::100/128", "lo")
@@ -318,8 +318,8 @@ def with_vrf(lab):
 
 
 def test_exit_into_a_vrf(lab):
-    """End.DT46 of a kernel that has VRF, over a plain router and past its End: an address in the
-    VRF and a host behind it; what comes back is routed, or steered by the VRF."""
+    """Case 57: End.DT46 of a kernel that has VRF, over a plain router and past its End: an address
+    in the VRF and a host behind it; what comes back is routed, or steered by the VRF."""
     net, vm = with_vrf(lab)
     a = net.mesh.spaces[0]
 
