@@ -156,6 +156,13 @@ static bool take_reports(struct sim *s, struct sim_node *n)
 	return any;
 }
 
+static void observe(struct sim *s, unsigned int i, enum sim_moment m,
+	const struct plane_snapshot *snapshot)
+{
+	if (s->observer)
+		s->observer(s->observer_ctx, i, m, snapshot);
+}
+
 static void act(struct sim *s, unsigned int i, const struct node_action *a)
 {
 	struct sim_node *n = &s->node[i];
@@ -167,6 +174,8 @@ static void act(struct sim *s, unsigned int i, const struct node_action *a)
 		send_datagram(s, i, &t, a->udp.data.p, (uint32_t)a->udp.data.n);
 		break;
 	case NODE_ACTION_PLANE:
+		if (a->plane.type == PLANE_DOWN_SNAPSHOT)
+			observe(s, i, SIM_SNAPSHOT, a->plane.snapshot);
 		plane_down(n->plane, &a->plane, s->now);
 		break;
 	case NODE_ACTION_LOG:
@@ -289,8 +298,10 @@ static void step(struct sim *s)
 		arrive(s, container_of(h, struct sim_event, timer));
 	for (unsigned int i = 0; i < s->count; i++)
 		if (s->node[i].node && wtime_due(node_deadline(s->node[i].node), s->now)) {
+			observe(s, i, SIM_TICK, NULL);
 			node_tick(s->node[i].node, s->now);
 			sim_settle(s, i);
+			observe(s, i, SIM_SETTLED, NULL);
 		}
 }
 
@@ -338,6 +349,12 @@ void sim_filter_set(struct sim *s, sim_filter f, void *ctx)
 {
 	s->filter = f;
 	s->filter_ctx = ctx;
+}
+
+void sim_observe(struct sim *s, sim_observer f, void *ctx)
+{
+	s->observer = f;
+	s->observer_ctx = ctx;
 }
 
 void sim_send(struct sim *s, unsigned int from, unsigned int to, enum ip_family family)

@@ -51,6 +51,13 @@ int sim_reload(struct sim *s, unsigned int i, const char *more_yaml);
 /* Reloads with a registry in which only the nodes with present[i] are. */
 int sim_reload_registry(struct sim *s, unsigned int i, const bool *present, bool force);
 
+/* Sees a node's doings: when its timers are about to run, when its plane gets a snapshot (NULL
+ * otherwise), when it has done all that follows. */
+enum sim_moment { SIM_TICK, SIM_SNAPSHOT, SIM_SETTLED };
+typedef void (*sim_observer)(void *ctx, unsigned int i, enum sim_moment m,
+	const struct plane_snapshot *snapshot);
+void sim_observe(struct sim *s, sim_observer f, void *ctx);
+
 void sim_path_set(struct sim *s, unsigned int from, unsigned int to, const struct sim_path *p);
 void sim_filter_set(struct sim *s, sim_filter f, void *ctx);
 

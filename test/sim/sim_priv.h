@@ -49,6 +49,8 @@ struct sim {
 	struct sim_node *node;
 	sim_filter filter;
 	void *filter_ctx;
+	sim_observer observer;
+	void *observer_ctx;
 	uint64_t fingerprint;
 	bool verbose;
 	struct buf reply;
