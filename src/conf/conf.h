@@ -42,6 +42,16 @@ struct conf_filter { /* routing.import, routing.export */
 	bool accept;
 };
 
+/* routing.redistribute: routes of the host's own that are announced */
+struct conf_redistribute {
+	uint32_t table;
+	uint8_t protocol;
+	uint16_t metric;
+};
+
+/* CONF_SOURCE_TABLES: from routing.source_table on; a power of two */
+enum { CONF_REDISTRIBUTE_MAX = 16, CONF_SOURCE_TABLES = 64 };
+
 enum { CONF_MAC_KEYS = 4, CONF_MAC_KEY = 64 };
 
 struct conf_mac_key { /* HMAC-SHA256 */
@@ -128,6 +138,9 @@ struct config {
 		uint32_t policy_table;         /* 251 */
 		uint8_t protocol;              /* 157 */
 		uint32_t rule_priority;        /* 5200 */
+		uint32_t source_table;         /* 25216: the first of CONF_SOURCE_TABLES */
+		struct conf_redistribute *redistribute;
+		size_t redistribute_count;
 		struct conf_filter *import, *export;
 		size_t import_count, export_count;
 	} routing;

@@ -625,6 +625,7 @@ static void check_endpoint(struct doc *d, const struct config *c, size_t i)
 void config_check(struct doc *d, const struct config *c)
 {
 	check_tables(d, c);
+	conf_check_routing(d, c);
 	conf_check_steering(d, c);
 	if (c->babel.rtt_min_us >= c->babel.rtt_max_us)
 		doc_error(d, doc_at(d, "/babel/rtt"),

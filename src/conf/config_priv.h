@@ -11,6 +11,7 @@ void config_check(struct doc *d, const struct config *c);
 /* routing.c: the sections routing and babel. */
 extern const struct field conf_routing_fields[], conf_babel_fields[];
 void conf_routing_defaults(struct config *c);
+void conf_check_routing(struct doc *d, const struct config *c);
 void conf_print_routing(const struct config *c, struct buf *b);
 /* steering.c: the sections srv6, policies and exit. */
 extern const struct field conf_srv6_fields[], conf_exit_fields[];

@@ -1,4 +1,5 @@
-/* The sections `routing` and `babel`: filters, the metric, MAC keys. */
+/* The sections `routing` and `babel`: filters, what is redistributed, the metric, MAC keys. */
+#include <stdio.h>
 #include <string.h>
 #include "conf/config_priv.h"
 
@@ -75,12 +76,159 @@ static void read_export(struct doc *d, struct fy_node *n, void *object)
 	read_filters(d, n, "routing.export", &c->routing.export, &c->routing.export_count);
 }
 
+/* ---- redistribute ---- */
+
+struct number_name {
+	const char *name;
+	uint8_t number;
+};
+
+static const struct number_name tables[] = {{"default", 253}, {"main", 254}, {NULL, 0}};
+
+/* As iproute2 names them (rt_protos), without those that no route in a table has. */
+static const struct number_name protocols[] = {
+	{"kernel", 2},
+	{"boot", 3},
+	{"static", 4},
+	{"gated", 8},
+	{"ra", 9},
+	{"mrt", 10},
+	{"zebra", 11},
+	{"bird", 12},
+	{"dnrouted", 13},
+	{"xorp", 14},
+	{"ntk", 15},
+	{"dhcp", 16},
+	{"keepalived", 18},
+	{"babel", 42},
+	{"openr", 99},
+	{"bgp", 186},
+	{"isis", 187},
+	{"ospf", 188},
+	{"rip", 189},
+	{"eigrp", 192},
+	{NULL, 0},
+};
+
+/* A number, or one of these names. */
+static void read_number(struct doc *d, struct fy_node *n, const struct number_name *names,
+	int64_t max, int64_t *ret)
+{
+	char shown[DOC_SHOWN_TEXT];
+	size_t len = 0;
+	const char *s = fy_node_get_scalar(n, &len);
+
+	if (s && len && s[0] >= '0' && s[0] <= '9') {
+		(void)doc_number(d, n, 1, max, ret);
+		return;
+	}
+	for (; s && names->name; names++)
+		if (strlen(names->name) == len && memcmp(names->name, s, len) == 0) {
+			*ret = names->number;
+			return;
+		}
+	doc_error(d, n, "\"%s\" is neither a known name nor a number from 1 to %lld",
+		s ? doc_shown(s, len, shown) : "", (long long)max);
+}
+
+static void read_table(struct doc *d, struct fy_node *n, void *object)
+{
+	int64_t v = 0;
+
+	read_number(d, n, tables, UINT32_MAX, &v);
+	((struct conf_redistribute *)object)->table = (uint32_t)v;
+}
+
+static void read_protocol(struct doc *d, struct fy_node *n, void *object)
+{
+	int64_t v = 0;
+
+	read_number(d, n, protocols, UINT8_MAX, &v);
+	((struct conf_redistribute *)object)->protocol = (uint8_t)v;
+}
+
+static const struct field redistribute_fields[] = {
+	{"table", FIELD_CUSTOM, .read = read_table, .required = true},
+	{"protocol", FIELD_CUSTOM, .read = read_protocol, .required = true},
+	{"metric", FIELD_U16, offsetof(struct conf_redistribute, metric), 0, 65534},
+	{NULL},
+};
+
+static void read_redistribute(struct doc *d, struct fy_node *n, void *object)
+{
+	struct config *c = object;
+	size_t count = doc_sequence(d, n, "routing.redistribute");
+	struct conf_redistribute *r;
+	struct fy_node *item;
+	void *it = NULL;
+
+	if (count > CONF_REDISTRIBUTE_MAX) {
+		doc_error(d, n, "at most %d entries", CONF_REDISTRIBUTE_MAX);
+		return;
+	}
+	r = doc_alloc(d, count, sizeof(*r));
+	c->routing.redistribute = r;
+	while (r && c->routing.redistribute_count < count &&
+		(item = fy_node_sequence_iterate(n, &it)))
+		doc_map(d, item, redistribute_fields, &r[c->routing.redistribute_count++],
+			"an entry of redistribute");
+}
+
+static bool is_own_table(const struct config *c, uint32_t table)
+{
+	return table == c->routing.table || table == c->routing.default_table ||
+		table == c->routing.policy_table ||
+		(table >= c->routing.source_table &&
+			table - c->routing.source_table < CONF_SOURCE_TABLES);
+}
+
+/* What this node put there itself would go round. */
+static void check_redistribute(struct doc *d, const struct config *c, size_t i)
+{
+	enum { RT_LOCAL = 255 };
+	const struct conf_redistribute *r = &c->routing.redistribute[i];
+	char path[48];
+
+	(void)snprintf(path, sizeof(path), "/routing/redistribute/%zu", i);
+	if (r->protocol == c->routing.protocol)
+		doc_error(d, doc_at(d, path),
+			"protocol %u is routing.protocol: what comes from Babel cannot go back",
+			(unsigned int)r->protocol);
+	else if (is_own_table(c, r->table))
+		doc_error(d, doc_at(d, path), "table %u is one of the mesh's own", r->table);
+	else if (r->table == RT_LOCAL)
+		doc_error(d, doc_at(d, path),
+			"table 255 holds this host's own addresses; announce these by name");
+}
+
+void conf_check_routing(struct doc *d, const struct config *c)
+{
+	const uint32_t first = c->routing.source_table;
+	const uint32_t own[] = {c->routing.table, c->routing.default_table,
+		c->routing.policy_table};
+
+	if (first % CONF_SOURCE_TABLES)
+		doc_error(d, doc_at(d, "/routing/source_table"),
+			"routing.source_table must be a multiple of %d", CONF_SOURCE_TABLES);
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		if (own[i] >= first && own[i] - first < CONF_SOURCE_TABLES)
+			doc_error(d, doc_at(d, "/routing"),
+				"routing.source_table and the %d after it must be none of the "
+				"other tables",
+				CONF_SOURCE_TABLES - 1);
+	for (size_t i = 0; i < c->routing.redistribute_count; i++)
+		check_redistribute(d, c, i);
+}
+
 const struct field conf_routing_fields[] = {
 	{"table", FIELD_U32, offsetof(struct config, routing.table), 1, UINT32_MAX},
 	{"default_table", FIELD_U32, offsetof(struct config, routing.default_table), 1, UINT32_MAX},
 	{"policy_table", FIELD_U32, offsetof(struct config, routing.policy_table), 1, 252},
 	{"protocol", FIELD_U8, offsetof(struct config, routing.protocol), 5, 255},
 	{"rule_priority", FIELD_U32, offsetof(struct config, routing.rule_priority), 1, 32600},
+	{"source_table", FIELD_U32, offsetof(struct config, routing.source_table), 256,
+		INT64_C(0xffffffc0)},
+	{"redistribute", FIELD_CUSTOM, .read = read_redistribute},
 	{"import", FIELD_CUSTOM, .read = read_import},
 	{"export", FIELD_CUSTOM, .read = read_export},
 	{NULL},
@@ -176,6 +324,7 @@ void conf_routing_defaults(struct config *c)
 	c->routing.policy_table = 251;
 	c->routing.protocol = 157;
 	c->routing.rule_priority = 5200;
+	c->routing.source_table = 25216;
 	c->babel.hello_us = 4000 * MS;
 	c->babel.cost = 8;
 	c->babel.rtt_max_us = 1024 * MS;
@@ -209,9 +358,16 @@ void conf_print_routing(const struct config *c, struct buf *b)
 {
 	buf_printf(b,
 		"routing: {table: %u, default_table: %u, policy_table: %u, protocol: %u, "
-		"rule_priority: %u",
+		"rule_priority: %u, source_table: %u, redistribute: [",
 		c->routing.table, c->routing.default_table, c->routing.policy_table,
-		(unsigned int)c->routing.protocol, c->routing.rule_priority);
+		(unsigned int)c->routing.protocol, c->routing.rule_priority,
+		c->routing.source_table);
+	for (size_t i = 0; i < c->routing.redistribute_count; i++)
+		buf_printf(b, "%s{table: %u, protocol: %u, metric: %u}", i ? ", " : "",
+			c->routing.redistribute[i].table,
+			(unsigned int)c->routing.redistribute[i].protocol,
+			(unsigned int)c->routing.redistribute[i].metric);
+	buf_add_str(b, "]");
 	print_filters(b, "import", c->routing.import, c->routing.import_count);
 	print_filters(b, "export", c->routing.export, c->routing.export_count);
 	buf_add_str(b, "}\nbabel: {");

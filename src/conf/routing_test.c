@@ -40,7 +40,8 @@ static const char full[] = HEAD
 	"routing: {table: 100, import: [{prefix: 10.0.0.0/8, ge: 16, le: 24, organization: acme, "
 	"action: accept}, {prefix: \"::/0\", action: reject}], export: [{prefix: 0.0.0.0/0, le: "
 	"32, "
-	"action: accept}]}\n"
+	"action: accept}], redistribute: [{table: main, protocol: bird}, {table: 100001, protocol: "
+	"200, metric: 7}]}\n"
 	"babel: {hello: 500ms, cost: 96, rtt: {min: 10ms, max: 120ms, cost: 96}, mac_keys: "
 	"[{algorithm: hmac-sha256, key: \"" SECRET "\"}], accept_unsigned: true}\n";
 
@@ -53,6 +54,13 @@ static void check_full(const struct config *c)
 	assert_true(c->routing.import[0].accept);
 	assert_false(c->routing.import[1].accept);
 	assert_int_equal(c->routing.export_count, 1);
+	assert_int_equal(c->routing.redistribute_count, 2);
+	assert_int_equal(c->routing.redistribute[0].table, 254);
+	assert_int_equal(c->routing.redistribute[0].protocol, 12);
+	assert_int_equal(c->routing.redistribute[0].metric, 0);
+	assert_int_equal(c->routing.redistribute[1].table, 100001);
+	assert_int_equal(c->routing.redistribute[1].protocol, 200);
+	assert_int_equal(c->routing.redistribute[1].metric, 7);
 	assert_int_equal(c->babel.hello_us, 500000);
 	assert_int_equal(c->babel.rtt_min_us, 10000);
 	assert_int_equal(c->babel.rtt_cost, 96);
@@ -97,6 +105,22 @@ static void mistakes_are_named_where_they_are(void **state)
 		{"routing: {import: [{prefix: 10.0.0.0/8, action: allow}]}\n",
 			"weft.yaml:4:", "accept or reject"},
 		{"routing: {export: [{action: accept}]}\n", "weft.yaml:4:", "lacks prefix"},
+		{"routing: {redistribute: [{table: main}]}\n", "weft.yaml:4:", "lacks protocol"},
+		{"routing: {redistribute: [{table: main, protocol: quagga}]}\n",
+			"weft.yaml:4:50: ", "\"quagga\" is neither a known name nor a number"},
+		{"routing: {redistribute: [{table: local, protocol: kernel}]}\n",
+			"weft.yaml:4:34: ", "\"local\" is neither"},
+		{"routing: {redistribute: [{table: 255, protocol: 2}]}\n",
+			"weft.yaml:4:", "host's own addresses"},
+		{"routing: {redistribute: [{table: main, protocol: 157}]}\n",
+			"weft.yaml:4:", "cannot go back"},
+		{"routing: {table: 9, redistribute: [{table: 9, protocol: bird}]}\n",
+			"weft.yaml:4:", "mesh's own"},
+		{"routing: {redistribute: [{table: 25220, protocol: bird}]}\n",
+			"weft.yaml:4:", "mesh's own"},
+		{"routing: {source_table: 25217}\n", "weft.yaml:4:", "multiple of 64"},
+		{"routing: {source_table: 6400, table: 6463}\n",
+			"weft.yaml:4:", "none of the other tables"},
 	};
 
 	(void)state;
