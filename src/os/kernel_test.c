@@ -399,8 +399,11 @@ static void test_lan_is_protected(void **state)
 		NULL);
 	before = snapshot();
 	fixture_open(&f);
-	f.state.protect_table = 252;
-	f.route[4] = (struct kernel_route){.destination = net("10.68.0.0/16"), .table = 252};
+	for (size_t i = 0; i < 2; i++)
+		f.route[i].protect = true;
+	f.route[4] = (struct kernel_route){.destination = net("10.68.0.0/16"),
+		.table = 252,
+		.protect = true};
 	fixture_apply(&f);
 	assert_true(shows("ip route show table 252", "throw 10.66.7.0/24 proto 157"));
 	assert_true(shows("ip -6 route show table 252", "throw fd00:2:0:7::/64"));
@@ -410,6 +413,13 @@ static void test_lan_is_protected(void **state)
 	assert_true(shows("ip -6 route get fd00:2:0:8::9", "dev weft-test0"));
 	assert_true(shows("ip route get 10.68.0.9", "dev weft-test1"));
 	assert_non_null(strstr((char *)f.errors.p, "route 10.68.0.0/16 is left out"));
+	/* It is wanted all the same. */
+	f.route[4].over = true;
+	fixture_apply(&f);
+	assert_true(shows("ip route get 10.68.0.9", "dev weft-test0"));
+	f.route[4].over = false;
+	fixture_apply(&f);
+	assert_true(shows("ip route get 10.68.0.9", "dev weft-test1"));
 	/* The network goes away, and with it what protected it. */
 	run("ip addr del 10.66.7.1/24 dev weft-test1", NULL);
 	fixture_apply(&f);

@@ -80,6 +80,14 @@ static void program_build(const struct os_netlink *n, struct program *p)
 		emit_jump(p, htonl(n->tables.v[i]), 0, 1);
 		emit_return(p, true);
 	}
+	if (n->ranged) {
+		/* a power of two of them: all have the same upper bits */
+		emit(p,
+			(struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K,
+				htonl(~(n->ranged - 1))));
+		emit_jump(p, htonl(n->range), 0, 1);
+		emit_return(p, true);
+	}
 	emit_return(p, false);
 }
 
@@ -123,7 +131,7 @@ static bool lost_route(const struct os_netlink *n, struct nlmsghdr *h)
 						  : (h->nlmsg_flags & NLM_F_REPLACE) != 0;
 
 	return went && !(t->rtm_flags & RTM_F_CLONED) &&
-		netlink_set_has(&n->tables, table ? nla_get_u32(table) : t->rtm_table);
+		netlink_table_is_ours(n, table ? nla_get_u32(table) : t->rtm_table);
 }
 
 static bool lost_rule(const struct os_netlink *n, struct nlmsghdr *h)

@@ -49,6 +49,12 @@ int netlink_set_add(struct netlink_set *s, uint32_t v)
 	return 0;
 }
 
+bool netlink_table_is_ours(const struct os_netlink *n, uint32_t table)
+{
+	return netlink_set_has(&n->tables, table) ||
+		(table >= n->range && table - n->range < n->ranged);
+}
+
 struct nl_msg *netlink_message(int type, int flags, const void *header, size_t n)
 {
 	struct nl_msg *m = nlmsg_alloc_simple(type, NLM_F_REQUEST | flags);
@@ -187,23 +193,30 @@ void os_netlink_close(struct os_netlink *n)
 	w_free(n);
 }
 
+static int netlink_learn_table(struct os_netlink *n, uint32_t table)
+{
+	return netlink_table_is_ours(n, table) ? 0 : netlink_set_add(&n->tables, table);
+}
+
 /* Which tables and priorities are ours from now on; main and local never are by a rule alone. */
 static int netlink_learn(struct os_netlink *n, const struct kernel_state *want)
 {
 	int r = 0;
 
 	n->protocol = want->protocol;
+	n->range = want->source_table;
+	n->ranged = want->source_tables;
 	if (want->policy_table)
 		r = netlink_set_add(&n->tables, want->policy_table);
 	for (size_t i = 0; i < want->route_count && r == 0; i++)
-		r = netlink_set_add(&n->tables, want->route[i].table);
+		r = netlink_learn_table(n, want->route[i].table);
 	for (uint32_t i = 0; i < want->rule_priorities && r == 0; i++)
 		r = netlink_set_add(&n->priorities, want->rule_priority + i);
 	for (size_t i = 0; i < want->rule_count && r == 0; i++) {
 		uint32_t table = want->rule[i].table;
 
 		if (table != RT_TABLE_MAIN && table != RT_TABLE_LOCAL)
-			r = netlink_set_add(&n->tables, table);
+			r = netlink_learn_table(n, table);
 		if (r == 0)
 			r = netlink_set_add(&n->priorities, want->rule[i].priority);
 	}

@@ -52,11 +52,21 @@ struct os_path {
 };
 int os_netlink_path(struct os_netlink *n, const struct os_path_ask *ask, struct os_path *ret);
 
+/* Reads what the host has beside us; to be freed. n has been applied or bound: what leads into the
+ * TUN is left out. 0 or a negative errno. */
+int os_host_read(struct os_netlink *n, const struct kernel_pick *pick, size_t picks,
+	struct kernel_host *ret);
+/* Frees what os_host_read() put there. */
+void os_host_free(struct kernel_host *h);
+
 /* Calls fn soon after routes or interfaces of the namespace changed, and then not more than once a
  * second. */
 struct os_route_watch;
 int os_route_watch_new(struct os_loop *l, const char *netns, void (*fn)(void *ctx), void *ctx,
 	struct os_route_watch **ret);
+/* From now on only for interfaces, and for routes that os_host_read() with these would read. 0 or a
+ * negative errno. */
+int os_route_watch_pick(struct os_route_watch *w, const struct kernel_pick *pick, size_t picks);
 void os_route_watch_free(struct os_route_watch *w);
 
 /* The numbers and addresses that interfaces of these names have now; those that are not there are

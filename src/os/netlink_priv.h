@@ -21,6 +21,7 @@ struct os_netlink {
 	uint8_t protocol;          /* of what is ours; 0: nothing was applied */
 	struct netlink_set tables; /* where our routes may be */
 	struct netlink_set priorities;
+	uint32_t range, ranged;       /* and in so many tables from this one on */
 	struct kernel_address *added; /* addresses that we put on the TUN */
 	size_t added_count;
 	struct netlink_routes *applied; /* see netlink_route.c; NULL: none */
@@ -44,6 +45,7 @@ typedef int netlink_each(void *ctx, struct nlmsghdr *h);
 int netlink_request(struct os_netlink *n, struct nl_msg *m, netlink_each *each, void *ctx);
 bool netlink_set_has(const struct netlink_set *s, uint32_t v);
 int netlink_set_add(struct netlink_set *s, uint32_t v);
+bool netlink_table_is_ours(const struct os_netlink *n, uint32_t table);
 /* Adds an address attribute of its length. */
 int netlink_put_ip(struct nl_msg *m, int attribute, const struct ipaddr *a);
 /* An address attribute; IP_NONE when it is none of that family. */
@@ -62,4 +64,9 @@ int netlink_address_apply(struct os_netlink *n, const struct kernel_state *want,
 int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bool add,
 	struct buf *errors);
 int netlink_route_apply(struct os_netlink *n, const struct kernel_state *want, struct buf *errors);
+/* What the namespace is connected to by other interfaces than the TUN; *ret gets owned, to be freed
+ * with w_free(). 0 or a negative errno. */
+int netlink_networks(struct os_netlink *n, struct prefix **ret, size_t *ret_n);
+/* The prefix of a route's attribute (NULL: zeros). */
+struct prefix netlink_get_prefix(const struct nlattr *a, int family, uint8_t len);
 void netlink_routes_free(struct netlink_routes *r);

@@ -29,14 +29,6 @@ struct netlink_routes {
 	struct route v[];
 };
 
-/* Networks that the host is connected to. */
-struct networks {
-	struct os_netlink *n;
-	struct prefix *v;
-	size_t count;
-	uint8_t protocol; /* of those read now */
-};
-
 /* What is one route to the kernel, whatever it says. */
 static int route_compare_key(const void *pa, const void *pb)
 {
@@ -95,14 +87,6 @@ static int routes_add(struct routes *all, const struct kernel_route *k, uint8_t 
 	return 0;
 }
 
-static struct prefix route_prefix(const struct nlattr *a, int family, uint8_t len)
-{
-	struct prefix p = {.addr = netlink_get_ip(a, family), .len = len};
-
-	p.addr.family = family == AF_INET ? IP4 : IP6;
-	return p;
-}
-
 static bool route_is_ours(uint8_t type, bool into_tun)
 {
 	return type == RTN_UNREACHABLE || type == RTN_THROW || (type == RTN_UNICAST && into_tun);
@@ -124,11 +108,11 @@ static int route_each(void *ctx, struct nlmsghdr *h)
 		return 0;
 	got.table = a[RTA_TABLE] ? nla_get_u32(a[RTA_TABLE]) : t->rtm_table;
 	oif = a[RTA_OIF] ? nla_get_u32(a[RTA_OIF]) : 0;
-	if (!netlink_set_has(&all->n->tables, got.table) ||
+	if (!netlink_table_is_ours(all->n, got.table) ||
 		!route_is_ours(t->rtm_type, oif == all->n->ifindex))
 		return 0;
-	got.destination = route_prefix(a[RTA_DST], t->rtm_family, t->rtm_dst_len);
-	got.source = route_prefix(a[RTA_SRC], t->rtm_family, t->rtm_src_len);
+	got.destination = netlink_get_prefix(a[RTA_DST], t->rtm_family, t->rtm_dst_len);
+	got.source = netlink_get_prefix(a[RTA_SRC], t->rtm_family, t->rtm_src_len);
 	got.prefer = netlink_get_ip(a[RTA_PREFSRC], t->rtm_family);
 	got.metric = a[RTA_PRIORITY] ? nla_get_u32(a[RTA_PRIORITY]) : 0;
 	changed = a[RTA_METRICS] || a[RTA_GATEWAY] || a[RTA_VIA] || a[RTA_MULTIPATH];
@@ -241,89 +225,58 @@ static int route_walk(struct os_netlink *n, const struct routes *have, const str
 	return r;
 }
 
-/* ---- networks of the host ---- */
-
-static int network_each(void *ctx, struct nlmsghdr *h)
-{
-	struct networks *all = ctx;
-	struct rtmsg *t = nlmsg_data(h);
-	struct nlattr *a[RTA_MAX + 1];
-	struct prefix *grown, p;
-
-	if (h->nlmsg_type != RTM_NEWROUTE || nlmsg_parse(h, sizeof(*t), a, RTA_MAX, NULL) < 0)
-		return 0;
-	if (t->rtm_type != RTN_UNICAST || t->rtm_table != RT_TABLE_MAIN || t->rtm_dst_len == 0 ||
-		t->rtm_protocol != all->protocol || a[RTA_GATEWAY] || a[RTA_VIA] || !a[RTA_DST] ||
-		!a[RTA_OIF] || nla_get_u32(a[RTA_OIF]) == all->n->ifindex)
-		return 0;
-	p = route_prefix(a[RTA_DST], t->rtm_family, t->rtm_dst_len);
-	if (ipaddr_is_link_local(&p.addr) || ipaddr_is_multicast(&p.addr))
-		return 0;
-	grown = w_realloc(all->v, (all->count + 1) * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	grown[all->count++] = p;
-	all->v = grown;
-	return 0;
-}
-
-/* The main table alone, by protocol: a host may have a million routes that are none of these. */
-static int network_dump(struct os_netlink *n, int family, struct networks *all)
-{
-	static const uint8_t protocols[] = {RTPROT_KERNEL, RTPROT_RA, RTPROT_DHCP};
-	int r = 0;
-
-	for (size_t i = 0; i < sizeof(protocols) && r == 0; i++) {
-		struct rtmsg t = {.rtm_family = (uint8_t)family,
-			.rtm_table = RT_TABLE_MAIN,
-			.rtm_protocol = protocols[i]};
-
-		all->protocol = protocols[i];
-		r = netlink_request(n, netlink_message(RTM_GETROUTE, NLM_F_DUMP, &t, sizeof(t)),
-			network_each, all);
-	}
-	/* No main table yet, or no such family. */
-	return r == -ENOENT || r == -EAFNOSUPPORT || r == -EOPNOTSUPP ? 0 : r;
-}
-
 /* Adds the route to what is wanted, with a throw route for each network inside it; one that is a
  * network of the host itself is left out. */
-static int route_want(struct routes *wanted, const struct kernel_route *k, uint32_t protect,
-	const struct networks *near, struct buf *errors)
+static int route_want(struct routes *wanted, const struct kernel_route *k,
+	const struct prefix *near, size_t near_n, struct buf *errors)
 {
 	char text[PREFIX_TEXT];
 	int r = 0;
 
-	for (size_t i = 0; k->table == protect && i < near->count && r == 0; i++) {
-		struct kernel_route aside = {.destination = near->v[i], .table = protect};
+	for (size_t i = 0; k->protect && i < near_n && r == 0; i++) {
+		struct kernel_route aside = {.destination = near[i], .table = k->table};
 
-		if (k->source.len == 0 && prefix_equal(&k->destination, &near->v[i])) {
+		if (!k->over && k->source.len == 0 && prefix_equal(&k->destination, &near[i])) {
 			buf_printf(errors,
 				"route %s is left out: it is a network that this host "
 				"is connected to\n",
 				prefix_format(&k->destination, text));
 			return 0;
 		}
-		if (prefix_covers(&k->destination, &near->v[i]))
+		if (prefix_covers(&k->destination, &near[i]))
 			r = routes_add(wanted, &aside, RTN_THROW);
 	}
 	return r < 0 ? r : routes_add(wanted, k, k->unreachable ? RTN_UNREACHABLE : RTN_UNICAST);
 }
 
+/* Leaves out the networks that a route takes over all the same. */
+static size_t networks_keep(const struct kernel_state *want, struct prefix *near, size_t near_n)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < near_n; i++) {
+		bool taken = false;
+
+		for (size_t j = 0; j < want->route_count && !taken; j++)
+			taken = want->route[j].over &&
+				prefix_equal(&want->route[j].destination, &near[i]);
+		if (!taken)
+			near[n++] = near[i];
+	}
+	return n;
+}
+
 static int routes_want(struct os_netlink *n, const struct kernel_state *want, struct routes *ret,
 	struct buf *errors)
 {
-	struct networks near = {.n = n};
-	int r = 0;
+	struct prefix *near = NULL;
+	size_t near_n = 0;
+	int r = want->route_count ? netlink_networks(n, &near, &near_n) : 0;
 
-	if (want->protect_table && want->route_count) {
-		r = network_dump(n, AF_INET, &near);
-		if (r == 0)
-			r = network_dump(n, AF_INET6, &near);
-	}
+	near_n = networks_keep(want, near, near_n);
 	for (size_t i = 0; i < want->route_count && r == 0; i++)
-		r = route_want(ret, &want->route[i], want->protect_table, &near, errors);
-	w_free(near.v);
+		r = route_want(ret, &want->route[i], near, near_n, errors);
+	w_free(near);
 	return r;
 }
 

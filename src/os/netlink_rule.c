@@ -48,7 +48,7 @@ static int rule_each(void *ctx, struct nlmsghdr *h)
 	got.mask = rule_u32(a, FRA_FWMASK, 0);
 	got.table = rule_u32(a, FRA_TABLE, f->table);
 	got.suppress_prefixlength = (int)rule_u32(a, FRA_SUPPRESS_PREFIXLEN, UINT32_MAX);
-	if (!netlink_set_has(&all->n->tables, got.table) &&
+	if (!netlink_table_is_ours(all->n, got.table) &&
 		!netlink_set_has(&all->n->priorities, got.priority))
 		return 0;
 	grown = w_realloc(all->v, (all->count + 1) * sizeof(*grown));

@@ -16,6 +16,11 @@ struct kernel_route {
 	uint32_t table;
 	uint32_t metric; /* 0: the kernel's default */
 	bool unreachable;
+	/* Nobody is locked out of a LAN: each connected network of another interface that lies
+	 * inside the route gets a `throw` route beside it, so that the look-up goes on to the rule
+	 * behind; and a route equal to a connected network is left out and reported, */
+	bool protect;
+	bool over; /* unless it is wanted in spite of that */
 };
 
 /* A policy rule, `ip rule` form, for one family. Of packets that come in by an interface, and from
@@ -35,6 +40,12 @@ struct kernel_address {
 	uint8_t len;
 };
 
+/* The routes of a protocol in a table. */
+struct kernel_pick {
+	uint32_t table;
+	uint8_t protocol;
+};
+
 struct kernel_state {
 	char tun[KERNEL_NAME];
 	uint16_t mtu;
@@ -49,12 +60,11 @@ struct kernel_state {
 	/* These priorities, the first and how many, are ours, also when nothing stands there now.
 	 */
 	uint32_t rule_priority, rule_priorities;
-	/* Nobody is locked out of a LAN: in this table, each connected network of another interface
-	 * that lies inside one of the routes gets a `throw` route, so that the look-up goes on to
-	 * the rule behind; a route equal to a connected network is left out and reported. 0: no
-	 * such table. */
-	uint32_t protect_table;
-	uint32_t policy_table; /* ours too, also when nothing is in it; 0: none */
+	/* Ours too, also when nothing is in them: a table (0: none), and as many from another one
+	 * on, a power of two that the first is a multiple of (0: none). */
+	uint32_t policy_table, source_table, source_tables;
+	const struct kernel_pick *pick; /* routes of the host's own to tell the node of */
+	size_t pick_count;
 	/* What comes out of the TUN and leaves by another interface bears that one's address from
 	 * there on, but to `keep`: networks that know the mesh. */
 	bool masquerade;
@@ -62,4 +72,18 @@ struct kernel_state {
 	size_t keep_count;
 	/* Packets out of the TUN are to be forwarded, in these families. */
 	bool forward4, forward6;
+};
+
+struct kernel_picked {
+	struct prefix destination, source;
+	struct kernel_pick from;
+};
+
+/* What the host has beside us: the networks that it is connected to by other interfaces, and what
+ * was picked. */
+struct kernel_host {
+	const struct prefix *network;
+	size_t network_count;
+	const struct kernel_picked *route;
+	size_t route_count;
 };
