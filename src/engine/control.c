@@ -159,8 +159,10 @@ static void action_one(struct engine *e, const struct node_action *a)
 		engine_sockets_update(e);
 		break;
 	case NODE_ACTION_KERNEL:
-		if (!e->stopping)
-			engine_kernel(e);
+		if (e->stopping)
+			break;
+		engine_kernel(e);
+		engine_host_picks(e);
 		break;
 	case NODE_ACTION_RESOLVE:
 		action_resolve(e, a);
@@ -206,6 +208,7 @@ void engine_turn(struct engine *e)
 	}
 	engine_underlay(e, now);
 	engine_tun(e, now);
+	engine_host(e, now);
 	engine_restore(e, now);
 	engine_exit(e, now);
 	actions(e); /* a new link's way is known before its first datagram is made */
@@ -219,6 +222,8 @@ void engine_turn(struct engine *e)
 		deadline = wtime_min(deadline, e->addresses_at);
 	if (e->underlay_changed)
 		deadline = wtime_min(deadline, e->underlay_at);
+	if (e->host_changed && !e->tun_lost)
+		deadline = wtime_min(deadline, e->host_at);
 	if (e->tun_lost)
 		deadline = wtime_min(deadline, e->tun_at);
 	if (e->timer && deadline.us != e->timer_at.us) {

@@ -169,6 +169,7 @@ static void start_watches(struct engine *e, const char *registry)
 		os_log_printf(&e->config.log, OS_WARNING,
 			"changes of local addresses cannot be watched: %s", strerror(-r));
 	engine_restore_start(e);
+	engine_host_watch(e);
 	engine_underlay_watch(e);
 	engine_watch(e, registry);
 }
@@ -319,6 +320,7 @@ void engine_free(struct engine *e)
 	os_file_watch_free(e->watch);
 	os_address_watch_free(e->addresses);
 	os_kernel_watch_free(e->kernel_watch);
+	os_route_watch_free(e->host_watch);
 	os_watch_free(e->runner_watch);
 	engine_exit_stop(e);
 	engine_underlay_stop(e);

@@ -26,6 +26,7 @@ enum {
 	ENGINE_RESTORE_US = 200000,       /* from the first loss of kernel state to its restoring */
 	ENGINE_RESTORE_GAP_US = 1000000,  /* between two such */
 	ENGINE_RESTORE_LOG_US = 10000000, /* between two lines about it */
+	ENGINE_HOST_US = 500000,          /* between two looks at the host's routes */
 	ENGINE_TUN_US = 1000000,          /* between two tries to make the TUN again */
 	ENGINE_NAT_RETRY_US = 30000000,   /* after rules that could not be set up */
 	ENGINE_NAT_ORDER_US = 15000000,   /* the helper may take to set them up */
@@ -116,6 +117,9 @@ struct engine {
 	struct os_netlink *netlink;
 	struct os_address_watch *addresses;
 	struct os_kernel_watch *kernel_watch;
+	struct os_route_watch *host_watch; /* of the TUN's namespace */
+	bool host_changed;                 /* look at the host's routes, from host_at on */
+	wtime host_at;
 	struct os_tun *tun; /* the newest; the plane thread's, or on its way there */
 	bool tun_lost;      /* its device is gone: another is made, from tun_at on */
 	wtime tun_at;
@@ -203,6 +207,13 @@ void engine_kernel(struct engine *e);
 void engine_restore_start(struct engine *e);
 /* Restores it when that is due. */
 void engine_restore(struct engine *e, wtime now);
+/* ---- host.c ---- */
+/* Watches the host's routes; a failure is a warning. */
+void engine_host_watch(struct engine *e);
+/* The node picks others. */
+void engine_host_picks(struct engine *e);
+/* Reads them for the node, when they changed and not too often. */
+void engine_host(struct engine *e, wtime now);
 /* ---- tun.c ---- */
 /* Makes the TUN that the configuration wants. 0 or a negative errno with a line in error. */
 int engine_tun_open(struct engine *e, const struct config *c, struct os_tun **ret,

@@ -1,5 +1,8 @@
 /* The kernel state that the configuration wants: the TUN's addresses, mesh routes in their tables,
- * and the rules that lead to them. */
+ * and the rules that lead to them. The kernel's IPv4 knows no source in a route: each source prefix
+ * gets two tables of its own, one for routes, one for the default route, and rules that lead there
+ * from it. Everything of ours leads into the one TUN, where destination and then source decide (RFC
+ * 9079 4), so that the kernel needs to know no more than what goes there. */
 #include "node/node_priv.h"
 
 #include <string.h>
@@ -44,9 +47,59 @@ static bool is_static(const struct config *c, const struct babel_prefix *p)
 	return false;
 }
 
-bool node_kernel_has(const struct babel_prefix *p)
+static bool is_by_rule(const struct babel_prefix *p)
 {
-	return !p->source.len || p->destination.addr.family == IP6;
+	return p->source.len && p->destination.addr.family == IP4;
+}
+
+/* Its place; NODE_SOURCES: it has none. */
+static size_t source_find(const struct node *n, const struct prefix *source)
+{
+	size_t i = 0;
+
+	while (i < NODE_SOURCES &&
+		!(n->source[i].prefix.len && prefix_equal(&n->source[i].prefix, source)))
+		i++;
+	return i;
+}
+
+bool node_kernel_has(const struct node *n, const struct babel_prefix *p)
+{
+	return !is_by_rule(p) || source_find(n, &p->source) < NODE_SOURCES;
+}
+
+/* The table of a prefix; 0: there is none left. */
+static uint32_t table_of(struct node *n, const struct babel_prefix *p)
+{
+	const struct config *c = n->config;
+	bool any = p->destination.len == 0;
+	size_t i;
+
+	if (!is_by_rule(p))
+		return any ? c->routing.default_table : c->routing.table;
+	i = source_find(n, &p->source);
+	if (i == NODE_SOURCES)
+		for (i = 0; i < NODE_SOURCES && n->source[i].prefix.len;)
+			i++;
+	if (i == NODE_SOURCES)
+		return 0;
+	n->source[i].prefix = p->source;
+	n->source[i].has_default |= any;
+	n->source[i].has_routes |= !any;
+	return c->routing.source_table + (uint32_t)i * 2 + any;
+}
+
+static void sources_begin(struct node *n)
+{
+	for (size_t i = 0; i < NODE_SOURCES; i++)
+		n->source[i].has_routes = n->source[i].has_default = false;
+}
+
+static void sources_end(struct node *n)
+{
+	for (size_t i = 0; i < NODE_SOURCES; i++)
+		if (!n->source[i].has_routes && !n->source[i].has_default)
+			n->source[i] = (struct node_source){0};
 }
 
 /* Everything that a policy's rule brings here goes into the TUN. */
@@ -69,6 +122,7 @@ static bool build_routes(struct node *n, struct arena *a, struct kernel_state *k
 	const struct config *c = n->config;
 	struct kernel_route *out = arena_calloc(a, c->static_route_count + n->rib.count + 2,
 		sizeof(*out));
+	uint32_t table;
 	size_t count = c->static_route_count;
 
 	if (!out)
@@ -79,22 +133,27 @@ static bool build_routes(struct node *n, struct arena *a, struct kernel_state *k
 		out[i].destination = *p;
 		out[i].prefer = preferred(c, p->addr.family);
 		out[i].table = p->len ? c->routing.table : c->routing.default_table;
+		out[i].protect = p->len != 0;
 	}
+	sources_begin(n);
 	list_for_each (it, &n->routes) {
 		const struct node_route *r = container_of(it, struct node_route, list);
 		const struct prefix *p = &r->prefix.destination;
 
-		if (is_static(c, &r->prefix) || !node_kernel_has(&r->prefix))
+		if (is_static(c, &r->prefix) || !(table = table_of(n, &r->prefix)))
 			continue;
 		out[count++] = (struct kernel_route){
 			.destination = *p,
-			.source = r->prefix.source,
+			.source = is_by_rule(&r->prefix) ? (struct prefix){0} : r->prefix.source,
 			.prefer = r->unreachable ? (struct ipaddr){0}
 						 : preferred(c, p->addr.family),
-			.table = p->len ? c->routing.table : c->routing.default_table,
+			.table = table,
 			.unreachable = r->unreachable,
+			.protect = p->len != 0,
+			.over = node_speaker_named(n, p, r->router_id),
 		};
 	}
+	sources_end(n);
 	if (c->policy_count)
 		count += policy_routes(c, out + count);
 	k->route = out;
@@ -189,13 +248,42 @@ static void policy_rules(struct rules *r)
 	rules_of(r, 0, 0);
 }
 
+/* From the source prefixes of IPv4 routes to their tables, beside the rule for those without. */
+static void source_rules(struct rules *r, bool defaults)
+{
+	for (size_t i = 0; r->family == IP4 && i < NODE_SOURCES; i++) {
+		const struct node_source *s = &r->n->source[i];
+
+		if (defaults ? s->has_default : s->has_routes)
+			rule_add(r, r->n->config->routing.source_table + (uint32_t)i * 2 + defaults)
+				->source = s->prefix;
+	}
+}
+
+static bool build_picks(struct node *n, struct arena *a, struct kernel_state *k)
+{
+	const struct config *c = n->config;
+	const size_t count = c->routing.redistribute_count;
+	struct kernel_pick *out = arena_calloc(a, count, sizeof(*out));
+
+	if (!out)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		out[i] = (struct kernel_pick){c->routing.redistribute[i].table,
+			c->routing.redistribute[i].protocol};
+	k->pick = out;
+	k->pick_count = count;
+	return true;
+}
+
 static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
 {
 	static const enum ip_family families[] = {IP4, IP6};
 	const struct config *c = n->config;
 	struct rules r = {.n = n, .k = k};
 
-	r.out = arena_calloc(a, (RULES + RANKS + 1 + c->policy_count) * 2, sizeof(*r.out));
+	r.out = arena_calloc(a, (RULES + RANKS + 1 + c->policy_count + NODE_SOURCES) * 2,
+		sizeof(*r.out));
 	if (!r.out)
 		return false;
 	for (size_t f = 0; f < 2; f++) {
@@ -207,11 +295,13 @@ static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
 		first->mark = c->underlay.fwmark;
 		first->mask = c->underlay.fwmask;
 		r.priority++;
+		source_rules(&r, false);
 		rule_next(&r, c->routing.table);
 		if (c->policy_count)
 			policy_rules(&r);
 		else
 			rule_main_longer(&r, 0);
+		source_rules(&r, true);
 		rule_next(&r, c->routing.default_table);
 	}
 	k->rule = r.out;
@@ -226,13 +316,16 @@ static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
 static bool build_exit(struct node *n, struct arena *a, struct kernel_state *k)
 {
 	const struct config *c = n->config;
-	struct prefix *keep = arena_calloc(a, c->announce_count, sizeof(*keep));
+	struct prefix *keep = arena_calloc(a, c->announce_count + n->host.routes, sizeof(*keep));
 
 	if (!keep)
 		return false;
 	for (size_t i = 0; i < c->announce_count; i++)
 		if (c->announce[i].destination.len)
 			keep[k->keep_count++] = c->announce[i].destination;
+	for (size_t i = 0; c->exit.masquerade && i < n->host.routes; i++)
+		if (n->host.route[i].prefix.destination.len)
+			keep[k->keep_count++] = n->host.route[i].prefix.destination;
 	k->keep = keep;
 	k->masquerade = c->exit.masquerade;
 	k->forward4 = k->forward6 = k->masquerade && !c->exit.allow_count;
@@ -257,10 +350,11 @@ bool node_kernel_build(struct node *n)
 	strncpy(k.tun, n->config->tun.name, sizeof(k.tun) - 1);
 	memcpy(ll + 8, n->router_id, sizeof(n->router_id));
 	k.link_local = ipaddr_from(IP6, ll);
-	k.protect_table = n->config->routing.table;
 	k.policy_table = n->config->routing.policy_table;
+	k.source_table = n->config->routing.source_table;
+	k.source_tables = CONF_SOURCE_TABLES;
 	if (!build_addresses(n, a, &k) || !build_routes(n, a, &k) || !build_rules(n, a, &k) ||
-		!build_exit(n, a, &k)) {
+		!build_exit(n, a, &k) || !build_picks(n, a, &k)) {
 		arena_free(a);
 		n->out_of_memory++;
 		return false;

@@ -124,6 +124,7 @@ void node_free(struct node *n)
 		node_table_free(n);
 	babel_free(n->babel);
 	w_free(n->router_ids);
+	node_host_free(n);
 	ike_free(n->ike);
 	node_children_free(n);
 	buf_free(&n->datagram);

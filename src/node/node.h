@@ -124,6 +124,10 @@ void node_path(struct node *n, uint32_t id, const struct node_path *p, wtime now
 /* Routes or interfaces of the underlay changed: all ways are looked up again. */
 void node_paths_changed(struct node *n, wtime now);
 
+/* The connected networks of the host, and the routes that node_kernel() picks: at the start, and
+ * whenever they or the picks have changed. Nothing is kept of the argument. */
+void node_host(struct node *n, const struct kernel_host *h, wtime now);
+
 bool node_action_next(struct node *n, struct node_action *ret);
 wtime node_deadline(const struct node *n);
 void node_tick(struct node *n, wtime now);

@@ -134,6 +134,37 @@ struct node_table {
 	uint64_t written, renamed;
 };
 
+/* A source prefix of IPv4 routes, by its place: see kernel.c. */
+struct node_source {
+	struct prefix prefix; /* length 0: free */
+	bool has_routes, has_default;
+};
+
+enum { NODE_SOURCES = CONF_SOURCE_TABLES / 2, NODE_REFUSED = 16 };
+
+/* An announcement that was refused because of a connected network. */
+struct node_refused {
+	struct prefix prefix, network;
+	uint8_t router_id[8];
+	wtime at;
+};
+
+struct node_announced {
+	struct babel_prefix prefix;
+	uint16_t metric;
+};
+
+/* What the host has beside us: see host.c. */
+struct node_host {
+	struct prefix *network;
+	size_t networks;
+	struct node_announced *route; /* sorted */
+	size_t routes;
+	struct node_refused refused[NODE_REFUSED];
+	size_t refusals; /* more than there is room for: others were forgotten */
+	wtime now;       /* while the speaker is called: the filters have no clock */
+};
+
 enum node_policy_status { NODE_POLICY_UNRESOLVED, NODE_POLICY_FALLBACK, NODE_POLICY_ACTIVE };
 
 /* A policy over all snapshots that name it, by its name: its counters go on. */
@@ -208,6 +239,8 @@ struct node {
 	uint8_t router_id[8];
 	struct arena *kernel_arena;
 	struct kernel_state kernel;
+	struct node_source source[NODE_SOURCES];
+	struct node_host host;
 	wtime tick_at, started, seqno_at;
 	uint64_t epoch_s;
 	uint64_t out_of_memory; /* events lost for want of memory, told in status */
@@ -319,6 +352,19 @@ int node_speaker_start(struct node *n, wtime now);
 /* Whether this node carries the packets of others: unless its configuration or the registry says
  * no. */
 bool node_transit(const struct node *n);
+/* What this node announces by its configuration, and what is never announced or learned. */
+bool node_speaker_own(const struct node *n, const struct babel_prefix *p);
+bool node_speaker_refuses(struct node *n, const struct prefix *p);
+/* Whether `import` names the connected network that the prefix overlaps, and lets it in. */
+bool node_speaker_named(const struct node *n, const struct prefix *p,
+	const uint8_t router_id[static 8]);
+/* Whether a rule of `export` lets a prefix of our own out by name. */
+bool node_speaker_exports(const struct node *n, const struct prefix *p);
+/* After how long without an update a neighbour no longer announces what it did. */
+int64_t node_speaker_memory_us(const struct node *n);
+/* The node of the registry that has a router-id; NULL: none. */
+const struct registry_node *node_speaker_origin(const struct node *n,
+	const uint8_t router_id[static 8]);
 /* The sequence number that belongs to a time: newer than what an earlier life of this node used, as
  * long as clocks go forward and both lives lie within three days. */
 uint16_t node_speaker_seqno(const struct node *n, wtime now);
@@ -350,6 +396,8 @@ void node_table_free(struct node *n);
 void node_table_changed(struct node *n, struct node_route *r);
 /* A route goes: its prefix leaves the tables. */
 void node_table_gone(struct node *n, struct node_route *r);
+/* A prefix became one of the host's own routes, or is none any more. */
+void node_table_local(struct node *n, const struct babel_prefix *p, bool there);
 /* Some routes are not written yet. */
 bool node_table_waits(const struct node *n);
 /* Gives a snapshot tables and next hops as they are now. False without memory. */
@@ -367,9 +415,19 @@ void node_loss_tick(struct node *n, struct node_link *l, wtime now);
 /* ---- kernel.c ---- */
 /* The desired kernel state anew; false: no memory, the last one stays. */
 bool node_kernel_build(struct node *n);
-/* Whether the kernel has routes of this kind: none for a source in IPv4. What comes over links is
- * forwarded by them all the same; the host's own packets are not. */
-bool node_kernel_has(const struct babel_prefix *p);
+/* Whether the kernel has the route: there are tables for NODE_SOURCES different sources in IPv4. By
+ * others what comes over links is forwarded all the same; the host's own packets are not. */
+bool node_kernel_has(const struct node *n, const struct babel_prefix *p);
+
+/* ---- host.c ---- */
+void node_host_free(struct node *n);
+/* The connected network that a prefix is or lies in; NULL: none. */
+const struct prefix *node_host_network(const struct node *n, const struct prefix *p);
+/* A neighbour's announcement was refused because of that network: it is told in status. */
+void node_host_refused(struct node *n, const struct babel_offer *o, const struct prefix *network);
+/* Whether the prefix is announced because a route of the host's own says so. */
+bool node_host_announces(const struct node *n, const struct babel_prefix *p);
+void node_host_warnings(const struct node *n, wtime now, struct json *j);
 
 /* ---- status.c ---- */
 void node_status_reply(struct node *n, const struct node_outside *o, wtime now, struct json *j);

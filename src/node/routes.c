@@ -225,6 +225,13 @@ static bool fixed_route(struct walk *w, uint64_t i)
 		return true;
 	}
 	i--;
+	if (i < w->n->host.routes) {
+		r.prefix = w->n->host.route[i].prefix.destination;
+		r.source = w->n->host.route[i].prefix.source;
+		tell(w, &r);
+		return true;
+	}
+	i -= w->n->host.routes;
 	if (i >= c->static_route_count)
 		return false;
 	r.origin = "static";
@@ -248,7 +255,7 @@ static void learned_route(struct walk *w, const struct babel_route_info *b)
 	if (b->own)
 		return;
 	r.via = b->iface - 1 < w->n->slots ? w->n->slot[b->iface - 1] : NULL;
-	r.installed = b->selected && node_kernel_has(&b->prefix) &&
+	r.installed = b->selected && node_kernel_has(w->n, &b->prefix) &&
 		node_rib_find(w->n, &b->prefix) != NULL;
 	tell(w, &r);
 }

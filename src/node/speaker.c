@@ -17,7 +17,7 @@ enum {
 
 /* ---- filters; what is refused always comes before the configured ones ---- */
 
-static bool is_own(const struct node *n, const struct babel_prefix *p)
+bool node_speaker_own(const struct node *n, const struct babel_prefix *p)
 {
 	const struct config *c = n->config;
 	struct prefix locator;
@@ -59,7 +59,8 @@ static bool is_unroutable(const struct prefix *p)
 			ipaddr_is_loopback(&p->addr));
 }
 
-static const struct registry_node *node_of(const struct node *n, const uint8_t router_id[8])
+const struct registry_node *node_speaker_origin(const struct node *n,
+	const uint8_t router_id[static 8])
 {
 	for (size_t i = 0; i < n->registry->node_count; i++)
 		if (memcmp(n->router_ids + i * 8, router_id, 8) == 0)
@@ -67,9 +68,9 @@ static const struct registry_node *node_of(const struct node *n, const uint8_t r
 	return NULL;
 }
 
-/* The first rule that fits: 1 accept, 0 reject, -1 none. */
-static int rules(const struct conf_filter *f, size_t count, const struct prefix *p,
-	const struct registry_node *from)
+/* The first rule that fits; NULL: none. */
+static const struct conf_filter *rule_for(const struct conf_filter *f, size_t count,
+	const struct prefix *p, const struct registry_node *from)
 {
 	for (size_t i = 0; i < count; i++) {
 		unsigned int ge = f[i].ge ? f[i].ge : f[i].prefix.len;
@@ -82,9 +83,9 @@ static int rules(const struct conf_filter *f, size_t count, const struct prefix 
 		if (f[i].organization &&
 			(!from || strcmp(from->organization, f[i].organization) != 0))
 			continue;
-		return f[i].accept;
+		return &f[i];
 	}
-	return -1;
+	return NULL;
 }
 
 /* With `allow` in the registry a node may announce what lies in it, and nothing else; then an
@@ -114,29 +115,71 @@ static bool is_relayed_by_leaf(const struct node *n, const struct babel_offer *o
 			strcmp(from->name, l->name) != 0);
 }
 
+bool node_speaker_refuses(struct node *n, const struct prefix *p)
+{
+	return is_unroutable(p) || is_endpoint(n, p);
+}
+
+static const struct conf_filter *import_rule(const struct node *n, const struct prefix *p,
+	const struct registry_node *from)
+{
+	return rule_for(n->config->routing.import, n->config->routing.import_count, p, from);
+}
+
+/* A rule for a wide prefix does not name each network that lies in it. */
+static bool is_named(const struct conf_filter *rule, const struct prefix *network)
+{
+	return rule && rule->accept && prefix_covers(network, &rule->prefix);
+}
+
+bool node_speaker_named(const struct node *n, const struct prefix *p,
+	const uint8_t router_id[static 8])
+{
+	const struct prefix *network = node_host_network(n, p);
+
+	return network && is_named(import_rule(n, p, node_speaker_origin(n, router_id)), network);
+}
+
 static bool import(void *ctx, const struct babel_offer *o)
 {
 	struct node *n = ctx;
-	const struct config *c = n->config;
-	const struct prefix *p = &o->prefix.destination;
-	const struct registry_node *from = node_of(n, o->router_id);
-	int verdict;
+	const struct prefix *p = &o->prefix.destination, *network;
+	const struct registry_node *from = node_speaker_origin(n, o->router_id);
+	const struct conf_filter *rule;
 
-	if (is_unroutable(p) || is_own(n, &o->prefix) || is_endpoint(n, p) ||
+	if (node_speaker_refuses(n, p) || node_speaker_own(n, &o->prefix) ||
 		!is_allowed(n, from, p) || is_relayed_by_leaf(n, o, from))
 		return false;
-	verdict = rules(c->routing.import, c->routing.import_count, p, from);
+	rule = import_rule(n, p, from);
+	network = node_host_network(n, p);
+	if (network && !is_named(rule, network)) {
+		if (!rule || rule->accept)
+			node_host_refused(n, o, network);
+		return false;
+	}
 	/* a default route only by name; whatever else comes in unless a rule says no */
-	return verdict >= 0 ? verdict : p->len != 0;
+	return rule ? rule->accept : p->len != 0;
+}
+
+static const struct conf_filter *export_rule(const struct node *n, const struct prefix *p,
+	const uint8_t router_id[static 8])
+{
+	return rule_for(n->config->routing.export, n->config->routing.export_count, p,
+		node_speaker_origin(n, router_id));
 }
 
 static bool export(void *ctx, const struct babel_offer *o)
 {
-	struct node *n = ctx;
-	const struct config *c = n->config;
+	const struct conf_filter *rule = export_rule(ctx, &o->prefix.destination, o->router_id);
 
-	return rules(c->routing.export, c->routing.export_count, &o->prefix.destination,
-		       node_of(n, o->router_id)) != 0;
+	return !rule || rule->accept;
+}
+
+bool node_speaker_exports(const struct node *n, const struct prefix *p)
+{
+	const struct conf_filter *rule = export_rule(n, p, n->router_id);
+
+	return rule && rule->accept;
 }
 
 /* ---- start, and what a configuration says ---- */
@@ -229,7 +272,8 @@ static void withdraw_old(struct node *n, wtime now)
 	size_t it = 0;
 
 	while (babel_routes(n->babel, &it, &r))
-		if (r.own && !is_own(n, &r.prefix)) {
+		if (r.own && !node_speaker_own(n, &r.prefix) &&
+			!node_host_announces(n, &r.prefix)) {
 			babel_withdraw(n->babel, &r.prefix, now);
 			it = 0;
 		}
@@ -313,14 +357,27 @@ static struct babel_key mac_key(const struct conf_mac_key *k)
 	return key;
 }
 
+/* Full dumps grow with links times routes: they are sent the more rarely. */
+static uint8_t update_factor(const struct node *n)
+{
+	size_t links = 0, factor;
+
+	list_for_each (it, &n->links)
+		links++;
+	factor = UPDATE_FACTOR + UPDATE_FACTOR * links / LINKS_A_FACTOR;
+	return (uint8_t)(factor < UPDATE_FACTOR_MAX ? factor : UPDATE_FACTOR_MAX);
+}
+
+int64_t node_speaker_memory_us(const struct node *n)
+{
+	return n->config->babel.hello_us * UPDATE_FACTOR_MAX;
+}
+
 static void iface_config(const struct node *n, const struct node_link *l,
 	struct babel_iface_config *ret)
 {
 	const struct config *c = n->config;
-	size_t links = 0;
 
-	list_for_each (it, &n->links)
-		links++;
 	*ret = (struct babel_iface_config){
 		.iface = l->slot + 1,
 		.link_local = l->own_link_local,
@@ -333,10 +390,7 @@ static void iface_config(const struct node *n, const struct node_link *l,
 		.rtt_max_us = c->babel.rtt_max_us,
 		.rtt_cost = c->babel.rtt_cost,
 	};
-	/* full dumps grow with links times routes: they are sent the more rarely */
-	ret->update_factor = (uint8_t)(UPDATE_FACTOR + UPDATE_FACTOR * links / LINKS_A_FACTOR);
-	if (ret->update_factor > UPDATE_FACTOR_MAX)
-		ret->update_factor = UPDATE_FACTOR_MAX;
+	ret->update_factor = update_factor(n);
 	ret->key_count = (uint8_t)c->babel.mac_key_count;
 	for (size_t i = 0; i < c->babel.mac_key_count; i++)
 		ret->key[i] = mac_key(&c->babel.mac_key[i]);
@@ -430,6 +484,7 @@ void node_speaker_input(struct node *n, struct node_link *l, struct view packet,
 	d.data = view_of(c.p, v.len - v.l4 - UDP_HEADER);
 	d.source = v.src;
 	d.unicast = !ipaddr_is_multicast(&v.dst);
+	n->host.now = now;
 	babel_input(n->babel, &d, now);
 }
 

@@ -177,17 +177,19 @@ static void counts(struct node *n, struct json *j)
 	json_uint(j, "links", all);
 	json_uint(j, "routes",
 		n->config->tun.address_count + n->config->announce_count +
-			n->config->static_route_count + node_locator(n, &locator) + n->rib.count);
+			n->config->static_route_count + node_locator(n, &locator) + n->host.routes +
+			n->rib.count);
 	json_object_end(j);
 }
 
-static void warnings(const struct node *n, const struct node_outside *o, struct json *j)
+static void warnings(const struct node *n, const struct node_outside *o, wtime now, struct json *j)
 {
 	char text[96];
 
 	json_array(j, "warnings");
 	for (size_t i = 0; o->warnings && o->warnings[i]; i++)
 		json_string(j, NULL, o->warnings[i]);
+	node_host_warnings(n, now, j);
 	if (n->out_of_memory) {
 		(void)snprintf(text, sizeof(text), "%llu events were lost for want of memory",
 			(unsigned long long)n->out_of_memory);
@@ -227,5 +229,5 @@ void node_status_reply(struct node *n, const struct node_outside *o, wtime now, 
 	counts(n, j);
 	json_string(j, "post_quantum", pq[n->config->ike.post_quantum]);
 	json_string(j, "crypto", o->crypto);
-	warnings(n, o, j);
+	warnings(n, o, now, j);
 }

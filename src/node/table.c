@@ -7,7 +7,8 @@
  * alike is given another name, again without touching them.
  *
  * Of equal prefixes the first counts: own addresses, announced ones, static routes, own locator,
- * what Babel selected, locators of nodes behind a link. */
+ * what the host's own routes say (redistributed), what Babel selected, locators of nodes behind a
+ * link. */
 #include "node/node_priv.h"
 
 #include <errno.h>
@@ -314,7 +315,30 @@ static bool put_config(struct node *n)
 	if (done &&
 		node_locator(n, &locator)) /* SIDs are acted on before; what is none is nowhere */
 		done = put_fixed(t, &locator, NULL, HOP_UNREACHABLE);
+	for (size_t i = 0; done && i < n->host.routes; i++)
+		done = put_fixed(t, &n->host.route[i].prefix.destination,
+			&n->host.route[i].prefix.source, HOP_LOCAL);
 	return done;
+}
+
+void node_table_local(struct node *n, const struct babel_prefix *p, bool there)
+{
+	struct node_table *t = &n->table;
+	struct fib_entry e = entry_of(p, HOP_LOCAL);
+	uint32_t old;
+	bool found;
+
+	n->snapshot_dirty = true;
+	if (t->anew)
+		return;
+	found = fib_find(t->routes, &e.destination, &e.source, &old);
+	if (there && !(found && old < first_locator(n))) {
+		if (found && old < first_group(n))
+			t->locator[old - first_locator(n)] = false;
+		(void)put(t, &e);
+	} else if (!there && found && old == HOP_LOCAL) {
+		(void)cut(t, &e);
+	}
 }
 
 /* Locators of the registry and what the configuration names, whether or not there is a way. */

@@ -131,7 +131,7 @@ static void find_learned(struct trace *t)
 				.source = r->prefix.source,
 				.origin = "babel",
 				.via = r->unreachable ? NULL : t->n->slot[r->slot],
-				.installed = node_kernel_has(&r->prefix)},
+				.installed = node_kernel_has(t->n, &r->prefix)},
 			r->unreachable);
 	}
 	if (!t->found || strcmp(t->told.origin, "babel") != 0)

@@ -1,0 +1,146 @@
+"""The kernel's routes and the mesh's: what is redistributed, what is refused, what goes by rules."""
+import pytest
+
+from lab import wait_ping, wait_until
+from test_routing import LEARNED_S, change, in_table, routed, routes, wait_kernel
+
+FOLLOWED_S = 5.0
+
+
+def stub(lab, ns, addresses):
+    """A network beside the mesh, as the device lan1."""
+    dev, _ = lab.veth(ns, lab.ns("stub"))
+    ns.up(dev, False)
+    ns.ip(f"link set {dev} name lan1")
+    ns.up("lan1")
+    ns.addr(addresses, "lan1")
+
+
+def wait_gone(mesh, i, *prefixes):
+    wait_until(lambda: not set(prefixes) & set(in_table(mesh, i)), FOLLOWED_S,
+               f"{prefixes} to leave n{i}")
+
+
+def test_routes_of_others_are_redistributed(lab):
+    """A table's routes of a protocol are announced, followed as they come and go, and nothing else;
+    what Babel brought does not go back (host.md 15)."""
+    picks = [{"table": "main", "protocol": "bird"}, {"table": 100000, "protocol": 200,
+                                                     "metric": 500}]
+    mesh = routed(lab, 2, config={1: {"routing": {
+        "redistribute": picks, "export": [{"prefix": "10.54.0.0/16", "action": "reject"}]}}})
+    one, two = mesh.spaces
+    stub(lab, one, "192.0.2.1/24")
+    for route in ("10.50.0.0/16 via 192.0.2.2 proto bird", "10.51.0.0/16 via 192.0.2.2 proto static",
+                  "10.52.0.0/16 dev lan1 proto 200 table 100000",
+                  "10.53.0.0/16 dev lan1 proto bird table 100001",
+                  "10.54.0.0/16 dev lan1 proto bird", "default dev lan1 proto bird metric 9000",
+                  f"{mesh.outer(2)}/32 dev eth0 proto bird", "blackhole 10.55.0.0/16 proto bird"):
+        one.ip(f"route add {route}")
+    one.ip("-6 route add fd50::/32 dev lan1 proto bird")
+    one.addr("10.50.0.1/32", "lo")
+    mesh.start()
+    mesh.wait_up()
+    wait_kernel(mesh, 2, ["10.50.0.0/16", "10.52.0.0/16", "fd50::/32"])
+    wait_ping(two, "10.50.0.1")
+    assert set(in_table(mesh, 2)) == {"10.50.0.0/16", "10.52.0.0/16", "fd50::/32", mesh.inner(1),
+                                      mesh.inner(1, "ip6")}
+    plain, dear = routes(mesh, 2, "10.50.0.0/16")[0], routes(mesh, 2, "10.52.0.0/16")[0]
+    assert dear["metric"] >= plain["metric"] + 500 - 40  # beside what the same link varies by
+    # into the TUN, as another daemon exports what it took from the mesh's table
+    one.ip(f"route add 10.56.0.0/16 dev weft0 src {mesh.inner(1)} proto bird")
+    one.ip("route add 10.57.0.0/16 dev lan1 proto bird")
+    wait_kernel(mesh, 2, ["10.57.0.0/16"], timeout=FOLLOWED_S)
+    assert "10.56.0.0/16" not in in_table(mesh, 2)
+    one.ip("route del 10.57.0.0/16")
+    wait_gone(mesh, 2, "10.57.0.0/16")
+    one.up("lan1", False)  # the kernel tells of no IPv4 route that goes this way
+    wait_gone(mesh, 2, "10.50.0.0/16", "10.52.0.0/16", "fd50::/32")
+    change(mesh, 1, routing={"redistribute": [{"table": "main", "protocol": "static"}]})
+    one.up("lan1")
+    one.ip("route add 10.51.0.0/16 via 192.0.2.2 proto static")
+    one.ip("route add 10.58.0.0/16 dev lan1 proto bird")
+    wait_kernel(mesh, 2, ["10.51.0.0/16"], timeout=FOLLOWED_S)
+    assert "10.58.0.0/16" not in in_table(mesh, 2)
+
+
+def test_connected_networks_are_refused_unless_named(lab):
+    """host.md 15"""
+    mesh = routed(lab, 2, announce={2: ["10.77.0.0/24", "10.77.0.128/25", "10.76.0.0/15"]})
+    one, two = mesh.spaces
+    stub(lab, one, "10.77.0.1/24")
+    two.addr("10.77.0.200/32 10.76.0.1/32", "lo")
+    mesh.start()
+    mesh.wait_up()
+    wait_kernel(mesh, 1, ["10.76.0.0/15"])
+    wait_ping(one, "10.76.0.1")
+
+    def told():
+        return [line for line in mesh.nodes[0].ask("status")["warnings"]
+                if "org2/n2" in line and "routing.import" in line]
+
+    wait_until(lambda: len(told()) == 2, LEARNED_S, "both to be told of")
+    assert not routes(mesh, 1, "10.77.0.0/24") and not routes(mesh, 1, "10.77.0.128/25")
+    assert "dev lan1" in one.ip("route get 10.77.0.200")
+    # a rule for more than the network does not name it
+    change(mesh, 1, routing={"import": [{"prefix": "10.0.0.0/8", "le": 32, "action": "accept"}]})
+    wait_kernel(mesh, 1, ["10.76.0.0/15"])
+    assert "dev lan1" in one.ip("route get 10.77.0.200")
+    change(mesh, 1, routing={"import": [{"prefix": "10.77.0.0/24", "le": 32, "action": "accept"}]})
+    wait_kernel(mesh, 1, ["10.77.0.0/24", "10.77.0.128/25"])
+    assert "dev weft0" in one.ip("route get 10.77.0.200")
+    wait_ping(one, "10.77.0.200")
+    change(mesh, 1, routing={"import": []})
+    wait_gone(mesh, 1, "10.77.0.0/24", "10.77.0.128/25")
+    assert "dev lan1" in one.ip("route get 10.77.0.200")
+    one.ip("addr del 10.77.0.1/24 dev lan1")
+    wait_kernel(mesh, 1, ["10.77.0.0/24", "10.77.0.128/25"])
+    wait_until(lambda: not told(), FOLLOWED_S, "nothing to be told of")
+    one.addr("10.77.0.1/24", "lan1")
+    wait_gone(mesh, 1, "10.77.0.0/24", "10.77.0.128/25")
+
+
+def source_rules(ns):
+    return [rule for rule in ns.ip_json("-4 rule show") if rule["src"] != "all"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_ipv4_routes_with_a_source_go_by_rules(lab, killed):
+    """The host's own packets and those of its LAN."""
+    mesh = routed(lab, 2, announce={2: [{"prefix": "198.51.100.0/24", "source": "10.1.2.0/24"},
+                                        {"prefix": "0.0.0.0/0", "source": "10.1.2.0/24"}],
+                                    1: ["10.1.2.0/24"]},
+                  config={1: {"routing": {
+                      "import": [{"prefix": "0.0.0.0/0", "action": "accept"}]}}})
+    one, two = mesh.spaces
+    host = lab.ns("host")
+    lab.veth(one, host, "10.1.2.1/24", "10.1.2.2/24")
+    host.route("default", "via 10.1.2.1")
+    two.addr("198.51.100.1/32 203.0.113.9/32", "lo")
+    one.sysctl("net.ipv4.ip_forward", 1)
+    before = one.snapshot()
+    mesh.start()
+    mesh.wait_up()
+    wait_until(lambda: len(source_rules(one)) == 2, LEARNED_S, "the rules")
+    assert all(rule["src"] == "10.1.2.0" and rule["srclen"] == 24 and rule["protocol"] == "157"
+               for rule in source_rules(one))
+    for far in ("198.51.100.1", "203.0.113.9"):
+        assert "dev weft0" in one.ip(f"route get {far} from 10.1.2.1")
+        assert "weft0" not in one.ip(f"route get {far}", check=False)
+        wait_ping(host, far)
+    assert all(route["installed"] for route in routes(mesh, 1, "198.51.100.0/24"))
+    # the LAN and the underlay stay reached directly
+    wait_ping(one, "10.1.2.2")
+    assert "weft0" not in one.ip(f"route get {mesh.outer(2)} from 10.1.2.1")
+    # what another program takes away is back (host.md 10)
+    one.ip("rule flush protocol 157")
+    wait_until(lambda: len(source_rules(one)) == 2, 2.0, "the rules to be back")
+    if killed:
+        mesh.nodes[0].process.kill()
+        assert source_rules(one)
+        mesh.setup[1]["routing"] = {"import": []}
+        mesh.reconfigure(1, **mesh.setup[1])
+        mesh.nodes[0].start()
+        wait_until(lambda: not [rule for rule in source_rules(one) if rule["priority"] == 5203],
+                   5.0, "the leftovers to go")
+    mesh.nodes[0].stop()
+    assert not before.diff(one.snapshot())
