@@ -99,7 +99,9 @@ static int rule_change(struct os_netlink *n, const struct kernel_rule *k, bool a
 		nlmsg_free(m);
 		return -ENOMEM;
 	}
-	return netlink_request(n, m, NULL, NULL);
+	r = netlink_request(n, m, NULL, NULL);
+	n->changes += r >= 0;
+	return r;
 }
 
 static int compare_numbers(uint32_t a, uint32_t b)

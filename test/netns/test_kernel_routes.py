@@ -1,4 +1,4 @@
-"""The kernel's routes and the mesh's: what is redistributed, what is refused, what goes by rules."""
+"""The kernel's routes and the mesh's: redistributed, refused, or by rules."""
 import pytest
 
 from lab import wait_ping, wait_until
@@ -30,7 +30,8 @@ def test_routes_of_others_are_redistributed(lab):
         "redistribute": picks, "export": [{"prefix": "10.54.0.0/16", "action": "reject"}]}}})
     one, two = mesh.spaces
     stub(lab, one, "192.0.2.1/24")
-    for route in ("10.50.0.0/16 via 192.0.2.2 proto bird", "10.51.0.0/16 via 192.0.2.2 proto static",
+    for route in ("10.50.0.0/16 via 192.0.2.2 proto bird",
+                  "10.51.0.0/16 via 192.0.2.2 proto static",
                   "10.52.0.0/16 dev lan1 proto 200 table 100000",
                   "10.53.0.0/16 dev lan1 proto bird table 100001",
                   "10.54.0.0/16 dev lan1 proto bird", "default dev lan1 proto bird metric 9000",
