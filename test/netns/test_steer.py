@@ -5,9 +5,10 @@ import sys
 
 import pytest
 
-from lab import Mesh, TcpSession, wait_ping, wait_until
+from lab import Mesh, TcpSession, tcp_transfer, wait_ping, wait_until
 
 COUNT = 500
+TCP_SIZE = 2_000_000
 DIRECT = {"cost": 2000}  # of a link: no relay is worth it, however busy the machine is
 CONTROL = 40  # packets of Babel and probes that may be among those of a link meanwhile
 SERVER = {"ip4": "198.51.100.9", "ip6": "2001:db8:4::9"}
@@ -121,28 +122,49 @@ class Steered:
         return int(got), order
 
 
-def check_the_long_way(net, family):
-    """Each of COUNT packets takes n1, n2, n3, n2, n4, and in order."""
+# (node, peer): how many times each packet is received from and sent to it
+LONG_WAY_LINKS = {(1, "n2"): (0, 1), (2, "n1"): (1, 0), (2, "n3"): (1, 1), (3, "n2"): (1, 1),
+                  (2, "n4"): (0, 1), (4, "n2"): (1, 0), (1, "n3"): (0, 0), (3, "n4"): (0, 0)}
+DIRECT_LINK = {(1, "n4"): (0, 0)}
+
+
+def check_the_long_way(net, send, links):
+    """What send() sends takes n1, n2, n3, n2, n4; how many packets were steered."""
     before = {i: net.counters(i) for i in (1, 2, 3, 4)}
     packets = sum(p["packets"] for p in net.policy())
-    assert net.send(family) == (COUNT, "inorder")
-    assert sum(p["packets"] for p in net.policy()) - packets == COUNT
+    send()
+    steered = sum(p["packets"] for p in net.policy()) - packets
     after = {i: net.counters(i) for i in (1, 2, 3, 4)}
+    for (i, peer), times in links.items():
+        for was, now, expected in zip(before[i][peer], after[i][peer], times):
+            got = now - was
+            assert expected * steered <= got <= expected * steered + CONTROL, (i, peer, got)
+    return steered
 
-    def grew(i, peer):
-        return [b - a for a, b in zip(before[i][peer], after[i][peer])]
-    want = {(1, "n2"): (0, 1), (2, "n1"): (1, 0), (2, "n3"): (1, 1), (3, "n2"): (1, 1),
-            (2, "n4"): (0, 1), (4, "n2"): (1, 0), (1, "n4"): (0, 0), (1, "n3"): (0, 0),
-            (3, "n4"): (0, 0)}
-    for (i, peer), times in want.items():
-        for got, expected in zip(grew(i, peer), times):
-            assert expected * COUNT <= got <= expected * COUNT + CONTROL, (i, peer, got)
+
+def check_datagrams(net, family):
+    def send():
+        assert net.send(family) == (COUNT, "inorder")
+    assert check_the_long_way(net, send, LONG_WAY_LINKS | DIRECT_LINK) == COUNT
+
+
+def check_tcp(net, family):
+    """The acknowledgements come by the direct link."""
+    def send():
+        tcp_transfer(net.client, net.server, SERVER[family], TCP_SIZE)
+
+    def disorder():
+        return net.server.run("nstat", "-asz", "TcpExtTCPOFOQueue").stdout.split()[-2]
+    before = disorder()
+    assert check_the_long_way(net, send, LONG_WAY_LINKS) > TCP_SIZE / 1400
+    assert disorder() == before
 
 
 @pytest.mark.parametrize("family", ["ip4", "ip6"])
 def test_through_a_waypoint_twice(lab, family):
     net = Steered(lab).start()
-    check_the_long_way(net, family)
+    check_datagrams(net, family)
+    check_tcp(net, family)
     told = net.head.ask("trace", "10.1.0.2", SERVER["ip4"])
     assert told["policy"] == "to-0" and len(told["segments"]) == 4 and told["verdict"] == "link"
     # and a session both ways, back by the plain route

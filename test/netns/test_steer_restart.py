@@ -4,7 +4,7 @@ import time
 import pytest
 
 from lab import UdpStream, wait_until
-from test_steer import SERVER, Steered, check_the_long_way
+from test_steer import SERVER, Steered, check_datagrams
 
 WAYPOINT, LIVING = 2, (1, 3, 4)
 NOTICED_S, BACK_S = 2.0, 5.0
@@ -57,4 +57,4 @@ def test_a_waypoint_restarts(lab, end):
     assert all(when < ended + NOTICED_S for when in uncounted), uncounted[-1] - ended
     assert missing[-1] < active
     for family in SERVER:
-        check_the_long_way(net, family)
+        check_datagrams(net, family)
