@@ -137,7 +137,6 @@ void plane_input_udp(struct plane *p, struct udp_rx *buffer, size_t n, wtime now
 {
 	uint32_t waiting = 0;
 
-	pair_forget(p);
 	p->run.from = NULL;
 	for (size_t i = 0; i < n; i++) {
 		struct udp_rx *b = &buffer[i];

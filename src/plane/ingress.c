@@ -59,7 +59,6 @@ enum plane_edge stage_tun_guard(struct plane *p, struct pkt *k)
 
 void plane_input_tun(struct plane *p, struct tun_rx *frame, size_t n, wtime now)
 {
-	pair_forget(p);
 	for (size_t i = 0; i < n; i++) {
 		struct pkt k = {
 			.data = frame[i].data,

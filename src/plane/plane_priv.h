@@ -29,7 +29,7 @@ enum {
 	REMOTE_REPORT_US = 1000000,
 };
 
-/* Facts of an address pair that hold for a whole input call. */
+/* Facts of an address pair that hold as long as the snapshot. */
 enum pair_flag {
 	PAIR_SRC_MARTIAN = 1 << 0,
 	PAIR_DST_MARTIAN = 1 << 1,
