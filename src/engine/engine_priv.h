@@ -17,6 +17,7 @@ enum {
 	ENGINE_UNKNOWN_RING = 1 << 19, /* IKE of anybody */
 	ENGINE_TUN_READS = 16,         /* a round, at most */
 	ENGINE_TUN_READS_MIN = 2,      /* when few wait */
+	ENGINE_FRAME_SMALL = 2048,     /* bytes: four such frames count as one */
 	ENGINE_LOOK_AFTER = 16,        /* frames and buffers handled between looks at epoll */
 	ENGINE_UDP_BUFFERS = 8,        /* a round */
 	ENGINE_DOWN_MESSAGES = 64,     /* a round */

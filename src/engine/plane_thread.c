@@ -249,13 +249,14 @@ static void round_down(struct engine_plane *t, wtime now)
 }
 
 /* Reads some frames: more a round while rounds find that many, since what is sent together costs
- * less, and few when few wait, since who waits for them is not kept waiting. */
+ * less, and few when few wait, since who waits for them is not kept waiting. Small frames are soon
+ * dealt with, and many of them make one send: four count as one. */
 static void round_tun(struct engine_plane *t, wtime now)
 {
-	unsigned int n = 0;
+	unsigned int n = 0, quarters = 0;
 	struct tun_rx frame;
 
-	while (t->ready & READY_TUN && n < t->tun_reads && !plane_full(t->plane)) {
+	while (t->ready & READY_TUN && quarters < 4 * t->tun_reads && !plane_full(t->plane)) {
 		int r = t->net->tun_read(t->tun, t->tun_memory, &frame);
 
 		if (r == -EBADFD)
@@ -264,12 +265,13 @@ static void round_tun(struct engine_plane *t, wtime now)
 			t->ready &= ~(uint64_t)READY_TUN;
 			break;
 		}
+		quarters += frame.len <= ENGINE_FRAME_SMALL ? 1 : 4;
 		plane_input_tun(t->plane, &frame, 1, now);
 		n++;
 	}
-	if (n == t->tun_reads && n < ENGINE_TUN_READS)
+	if (quarters >= 4 * t->tun_reads && t->tun_reads < ENGINE_TUN_READS)
 		t->tun_reads *= 2;
-	else if (n < t->tun_reads / 2 && t->tun_reads > ENGINE_TUN_READS_MIN)
+	else if (quarters < 2 * t->tun_reads && t->tun_reads > ENGINE_TUN_READS_MIN)
 		t->tun_reads /= 2;
 	t->handled += n;
 }
