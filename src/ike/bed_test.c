@@ -222,6 +222,9 @@ static void take_event(struct bed_node *n, const struct ike_event *e)
 	case IKE_EVENT_REMOTE_SEEN:
 		n->seen++;
 		break;
+	case IKE_EVENT_REMOTE_ANSWERED:
+		n->answered++;
+		break;
 	default:
 		fail();
 	}

@@ -41,7 +41,7 @@ struct bed_node {
 	struct bed_child child[BED_CHILDREN];
 	unsigned int child_count; /* ever made */
 	uint32_t outbound;        /* handle, 0: none */
-	unsigned int ups, downs, fails, seen;
+	unsigned int ups, downs, fails, seen, answered;
 	int spis; /* known to ike_config.spi now */
 	char reason[IKE_REASON_TEXT];
 };

@@ -325,6 +325,18 @@ int ike_conn_probe(struct ike *ike, uint32_t id, wtime now)
 	return 0;
 }
 
+int ike_conn_try_remote(struct ike *ike, uint32_t id, const struct endpoint *local,
+	const struct endpoint *remote, wtime now)
+{
+	struct ike_conn *conn = ike_conn_find(ike, id);
+
+	if (!conn)
+		return -ENOENT;
+	if (!conn->sa)
+		return -ENOTCONN;
+	return ike_dpd_elsewhere(conn->sa, local, remote, now);
+}
+
 int ike_conn_judged_down(struct ike *ike, uint32_t id, wtime now)
 {
 	struct ike_conn *conn = ike_conn_find(ike, id);

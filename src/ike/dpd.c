@@ -1,6 +1,8 @@
 /* Liveness checks: an empty INFORMATIONAL when neither IKE nor the data path has heard of the peer
- * for a while. RFC 7296 2.4. */
+ * for a while. RFC 7296 2.4. The same asks a peer that seems to have moved whether it has. */
 #include "ike/sa_priv.h"
+
+#include <errno.h>
 
 int ike_dpd_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *b, wtime now)
 {
@@ -25,4 +27,18 @@ wtime ike_dpd_due(const struct ike_sa *sa)
 	if (sa == sa->conn->sa && wtime_before(heard, sa->conn->heard))
 		heard = sa->conn->heard;
 	return wtime_add(heard, sa->conn->c.dpd_us);
+}
+
+int ike_dpd_elsewhere(struct ike_sa *sa, const struct endpoint *local,
+	const struct endpoint *remote, wtime now)
+{
+	sa->trial_local = *local;
+	sa->trial_remote = *remote;
+	sa->trial_end = wtime_add(now, IKE_TIME_TRIAL);
+	if (sa->active)
+		ike_sa_send_sealed(sa, &sa->request, local, remote);
+	else if (list_empty(&sa->queue) && ike_sa_queue(sa, IKE_TASK_DPD, 0) < 0)
+		return -ENOMEM;
+	ike_sa_run(sa, now);
+	return 0;
 }

@@ -577,6 +577,76 @@ static void crossing_with_another_rule(void **state)
 	}
 }
 
+static enum bed_action count_elsewhere(struct bed *bed, const struct bed_packet *p)
+{
+	if (p->to == 1 && p->target.port == 14000)
+		bed->hits++;
+	else if (p->to == 1)
+		bed->arg++;
+	return BED_PASS;
+}
+
+/* The peer is asked at another endpoint, and only there; that it answers from there is told, that
+ * it answers from where it always was is not. */
+static void asked_elsewhere(void **state)
+{
+	(void)state;
+	for (unsigned int moved = 0; moved < 2; moved++) {
+		struct bed_options o = {.seed = 4400 + moved};
+		struct endpoint there;
+		struct bed bed;
+
+		bed_open(&bed, &o);
+		assert_true(bed_run_until_up(&bed, 5 * W_SEC));
+		bed_run(&bed, W_SEC);
+		bed.filter = count_elsewhere;
+		there = bed.node[1].ep;
+		there.port = 14000;
+		if (moved)
+			bed.node[1].ep = there;
+		assert_int_equal(ike_conn_try_remote(bed.node[0].ike, BED_CONN, &bed.node[0].ep,
+					 &there, bed.now),
+			0);
+		bed_run(&bed, 100 * W_MS);
+		assert_int_equal(bed.hits, 1);
+		assert_int_equal(bed.arg, 0);
+		assert_int_equal(bed.node[0].answered, moved);
+		bed_close(&bed);
+	}
+}
+
+/* Nobody is there: the same check goes on to where the peer was, and the SA lives. */
+static enum bed_action lose_elsewhere(struct bed *bed, const struct bed_packet *p)
+{
+	(void)bed;
+	return p->to == 1 && p->target.port == 14000 ? BED_DROP : BED_PASS;
+}
+
+static void asked_where_nobody_is(void **state)
+{
+	struct bed_options o = {.seed = 4410};
+	struct endpoint there;
+	struct bed bed;
+
+	(void)state;
+	bed_open(&bed, &o);
+	assert_true(bed_run_until_up(&bed, 5 * W_SEC));
+	bed_run(&bed, W_SEC);
+	bed.filter = lose_elsewhere;
+	there = bed.node[1].ep;
+	there.port = 14000;
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(ike_conn_try_remote(bed.node[0].ike, BED_CONN, &bed.node[0].ep,
+					 &there, bed.now),
+			0);
+		bed_run(&bed, 10 * W_SEC);
+	}
+	assert_int_equal(bed.node[0].answered, 0);
+	assert_int_equal(bed.node[0].downs, 0);
+	assert_true(bed_is_tidy(&bed));
+	bed_close(&bed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -597,6 +667,8 @@ int main(void)
 		cmocka_unit_test(cookies),
 		cmocka_unit_test(one_address_takes_its_part),
 		cmocka_unit_test(judged_down),
+		cmocka_unit_test(asked_elsewhere),
+		cmocka_unit_test(asked_where_nobody_is),
 		cmocka_unit_test(crossing_with_another_rule),
 	};
 

@@ -81,6 +81,11 @@ int ike_conn_rekey_ike(struct ike *ike, uint32_t id, wtime now);
 int ike_conn_rekey_child(struct ike *ike, uint32_t id, wtime now);
 /* Sends a liveness check now (unless one is out). -ENOENT, -ENOTCONN, 0. */
 int ike_conn_probe(struct ike *ike, uint32_t id, wtime now);
+/* Has the peer asked at another endpoint whether it is there: the request that is out, or a liveness
+ * check, goes to remote too for a second. REMOTE_ANSWERED follows when the answer comes from there.
+ * -ENOENT, -ENOTCONN, -ENOMEM, 0. */
+int ike_conn_try_remote(struct ike *ike, uint32_t id, const struct endpoint *local,
+	const struct endpoint *remote, wtime now);
 /* The data path judges the link down: a new IKE_SA_INIT at once, and each second for 10 s, beside
  * the SA that may live; that one goes when the new one authenticates. Nothing when an attempt is
  * under way. -ENOENT; -EDESTADDRREQ: the connection does not initiate, has no remote address or is
@@ -121,6 +126,7 @@ enum ike_event_type {
 	IKE_EVENT_CHILD_OUTBOUND, /* send on this child from now on */
 	IKE_EVENT_CHILD_DOWN,     /* remove both directions */
 	IKE_EVENT_REMOTE_SEEN,    /* an authentic, new message came from another address */
+	IKE_EVENT_REMOTE_ANSWERED, /* the peer answered from where ike_conn_try_remote() asked */
 };
 
 /* Which end's packets go under which keys: "in" is what this end receives. */
@@ -144,7 +150,7 @@ struct ike_event {
 	uint32_t conn;
 	struct ike_child_info child;   /* CHILD_* */
 	struct ike_child_keys keys;    /* CHILD_UP; zero it after use: ike_event_wipe() */
-	struct endpoint local, remote; /* CHILD_UP, UP, REMOTE_SEEN: of the message that did it */
+	struct endpoint local, remote; /* CHILD_UP, UP, REMOTE_*: of the message that did it */
 	char reason[IKE_REASON_TEXT];  /* DOWN, FAILED: one line for people, e.g. "peer offers no
 	                                * ML-KEM and post_quantum is require" */
 };

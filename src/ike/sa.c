@@ -366,6 +366,18 @@ static int sa_request_bytes(struct ike_sa *sa, const struct ike_header *h, struc
 	return sa->hs->init_req.failed || sa->request.bytes.failed ? -ENOMEM : 0;
 }
 
+/* To where the peer is, and to where it is asked whether it is there now: a liveness check only
+ * there, so that the answer tells. */
+static void sa_send_request(struct ike_sa *sa, wtime now)
+{
+	bool trial = sa->trial_end.us && !wtime_due(sa->trial_end, now);
+
+	if (trial)
+		ike_sa_send_sealed(sa, &sa->request, &sa->trial_local, &sa->trial_remote);
+	if (!trial || sa->active->type != IKE_TASK_DPD)
+		ike_sa_send_sealed(sa, &sa->request, &sa->local, &sa->remote);
+}
+
 static int sa_start(struct ike_sa *sa, struct ike_task *t, wtime now)
 {
 	const struct ike_task_ops *ops = &task_ops[t->type];
@@ -389,7 +401,7 @@ static int sa_start(struct ike_sa *sa, struct ike_task *t, wtime now)
 	sa->tries = 1;
 	sa->sent_at = now;
 	sa->interval = IKE_TIME_RESEND;
-	ike_sa_send_sealed(sa, &sa->request, &sa->local, &sa->remote);
+	sa_send_request(sa, now);
 	sa_plan_resend(sa, now);
 	return 0;
 }
@@ -468,7 +480,7 @@ static void sa_resend(struct ike_sa *sa, wtime now)
 		return;
 	}
 	sa->tries++;
-	ike_sa_send_sealed(sa, &sa->request, &sa->local, &sa->remote);
+	sa_send_request(sa, now);
 	sa_plan_resend(sa, now);
 	if (sa == conn->sa && sa->tries >= IKE_TRIES_SUSPECT && conn->c.initiate &&
 		wtime_before(conn->heard, sa->sent_at))
@@ -532,8 +544,11 @@ static void count_open(struct ike_sa *sa, enum ike_open_result r)
 
 /* An authentic, new message: the peer lives, and perhaps somewhere else. Before the SA is up its
  * endpoint follows (RFC 7296 2.23); later the owner decides. */
-static void sa_touch(struct ike_sa *sa, const struct ike_datagram *d, wtime now)
+static void sa_touch(struct ike_sa *sa, const struct ike_datagram *d, bool response, wtime now)
 {
+	bool answered = response && sa->trial_end.us &&
+		endpoint_equal(&sa->trial_remote, &d->remote);
+
 	sa->heard = now;
 	sa->confirmed = sa->confirmed || sa->state == IKE_SA_UP;
 	if (d->local.ip.family != IP_NONE)
@@ -543,7 +558,11 @@ static void sa_touch(struct ike_sa *sa, const struct ike_datagram *d, wtime now)
 	if (sa->state == IKE_SA_CONNECTING || sa->state == IKE_SA_HALF_OPEN) {
 		sa->remote = d->remote;
 	} else if (sa->conn) {
-		struct ike_event *e = ike_emit(sa->conn, IKE_EVENT_REMOTE_SEEN);
+		struct ike_event *e = ike_emit(sa->conn,
+			answered ? IKE_EVENT_REMOTE_ANSWERED : IKE_EVENT_REMOTE_SEEN);
+
+		if (answered)
+			sa->trial_end = (wtime){0};
 
 		if (e) {
 			e->local = d->local;
@@ -558,7 +577,7 @@ static void input_response_opened(struct ike_sa *sa, const struct ike_opened *o,
 	struct ike_task *t = sa->active;
 	struct ike_msg m;
 
-	sa_touch(sa, d, now);
+	sa_touch(sa, d, true, now);
 	if (ike_opened_parse(o, &m) != IKE_PARSE_OK) {
 		/* RFC 7296 2.21.3: an authentic response that makes no sense ends the SA. */
 		ike_drop_count(sa->ike, IKE_DROP_MALFORMED);
@@ -635,7 +654,7 @@ static void input_request_opened(struct ike_sa *sa, const struct ike_opened *o,
 		ike_drop_count(sa->ike, IKE_DROP_MALFORMED); /* not authenticated: no word */
 		return;
 	}
-	sa_touch(sa, d, now);
+	sa_touch(sa, d, false, now);
 	ike_child_confirmed(sa, now);
 	h = sa_header(sa, m.h.exchange, sa->next_in++, true);
 	ike_sealed_free(&sa->reply);

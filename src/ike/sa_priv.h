@@ -19,6 +19,7 @@
 
 /* ---- Times ---- */
 #define IKE_TIME_EAGER         (10 * W_SEC) /* an attempt sends each second for so long */
+#define IKE_TIME_TRIAL         (1 * W_SEC)  /* the peer is asked at another endpoint */
 #define IKE_TIME_RESEND        (1 * W_SEC)  /* first retransmission */
 #define IKE_TIME_BACKOFF_MAX   (60 * W_SEC)
 #define IKE_TIME_HALF_OPEN     (30 * W_SEC)  /* a responder waits for IKE_AUTH */
@@ -207,6 +208,9 @@ struct ike_sa {
 	unsigned int tries;
 	wtime resend_at, sent_at;
 	int64_t interval;
+	/* Where the peer may be instead: requests go there too until then */
+	struct endpoint trial_local, trial_remote;
+	wtime trial_end; /* 0: nowhere */
 	/* Requests of the peer: window 1 */
 	uint32_t next_in;        /* message ID that is expected */
 	struct ike_sealed reply; /* to next_in - 1 */
@@ -549,3 +553,6 @@ int ike_dpd_build(struct ike_sa *sa, struct ike_task *t, struct ike_build *b, wt
 void ike_dpd_response(struct ike_sa *sa, struct ike_task *t, const struct ike_rx *rx);
 /* When a liveness check is due. */
 wtime ike_dpd_due(const struct ike_sa *sa);
+/* Asks the peer at another endpoint whether it is there, for IKE_TIME_TRIAL. 0 or -ENOMEM. */
+int ike_dpd_elsewhere(struct ike_sa *sa, const struct endpoint *local,
+	const struct endpoint *remote, wtime now);

@@ -186,9 +186,14 @@ static void handle(struct node *n, const struct ike_event *e, wtime now)
 	case IKE_EVENT_CHILD_OUTBOUND:
 		child_outbound(n, l, e, now);
 		break;
-	case IKE_EVENT_UP:
-	case IKE_EVENT_REMOTE_SEEN:
+	case IKE_EVENT_UP: /* a whole handshake went that way */
 		node_link_moved(n, l, &e->local, &e->remote, now);
+		break;
+	case IKE_EVENT_REMOTE_SEEN:
+		node_move_seen(n, l, &e->local, &e->remote, now);
+		break;
+	case IKE_EVENT_REMOTE_ANSWERED:
+		node_move_answered(n, l, &e->local, &e->remote, now);
 		break;
 	case IKE_EVENT_DOWN:
 	case IKE_EVENT_FAILED:

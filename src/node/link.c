@@ -322,6 +322,7 @@ void node_link_tick(struct node *n, struct node_link *l, wtime now)
 		(void)ike_conn_rekey_child(n->ike, l->conn, now);
 	}
 	node_probe_tick(n, l, now);
+	node_move_tick(n, l, now);
 	node_loss_tick(n, l, now);
 }
 

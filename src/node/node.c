@@ -185,7 +185,7 @@ void node_plane_up(struct node *n, const struct plane_up *up, wtime now)
 		break;
 	case PLANE_UP_REMOTE:
 		if (l && !n->stopping)
-			node_link_moved(n, l, &up->local, &up->remote, now);
+			node_move_seen(n, l, &up->local, &up->remote, now);
 		break;
 	case PLANE_UP_SOFT_LIMIT:
 	case PLANE_UP_HARD_LIMIT:

@@ -11,6 +11,7 @@
 #include "ike/ike.h"
 #include "node/node.h"
 
+struct icmp_echo;
 struct json;
 
 enum {
@@ -78,6 +79,11 @@ struct node_link {
 	wtime greeted_at;        /* the last of them */
 	bool answers_echo;       /* the peer has answered one since it is up */
 	bool asked_ike, dead;
+	/* move.c: where the peer is asked whether it is there now */
+	struct endpoint move_local, move_remote;
+	wtime move_next;
+	uint16_t move_seq;
+	unsigned int move_tries; /* questions sent; 0: nothing is asked */
 	struct ipaddr heard_link_local; /* what the peer answers from */
 	bool speaking;                  /* it is an interface of the speaker */
 	bool late;                      /* the speaker has not heard yet that it died */
@@ -408,6 +414,17 @@ void node_probe_tick(struct node *n, struct node_link *l, wtime now);
 void node_probe_answer(struct node *n, struct node_link *l, struct view packet, wtime now);
 /* Something authentic came over the link. */
 void node_probe_heard(struct node *n, struct node_link *l, wtime now);
+
+/* ---- move.c ---- */
+/* An authentic, newest packet came from remote to local, which is not what the link has. */
+void node_move_seen(struct node *n, struct node_link *l, const struct endpoint *local,
+	const struct endpoint *remote, wtime now);
+/* An echo reply of the link's peer; acts when it answers the question whether the peer moved. */
+void node_move_answer(struct node *n, struct node_link *l, const struct icmp_echo *e, wtime now);
+/* IKE has the peer's answer from there. */
+void node_move_answered(struct node *n, struct node_link *l, const struct endpoint *local,
+	const struct endpoint *remote, wtime now);
+void node_move_tick(struct node *n, struct node_link *l, wtime now);
 
 /* ---- loss.c ---- */
 void node_loss_tick(struct node *n, struct node_link *l, wtime now);

@@ -13,15 +13,21 @@ struct builder {
 
 struct node_link *node_static_link(struct node *n, const struct conf_static_route *r)
 {
+	struct node_link *silent = NULL;
+
 	list_for_each (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
 
 		if (strcmp(l->name, r->node) == 0 &&
 			(!r->organization || strcmp(l->organization, r->organization) == 0) &&
-			node_link_usable(l))
-			return l;
+			node_link_usable(l)) {
+			if (!l->dead)
+				return l;
+			if (!silent)
+				silent = l;
+		}
 	}
-	return NULL;
+	return silent;
 }
 
 uint16_t node_link_mtu(const struct node *n, const struct node_link *l)

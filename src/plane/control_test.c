@@ -193,6 +193,25 @@ static void a_peer_that_moved_is_told_with_measure(void **state)
 	assert_int_equal(from_port(n, 14001), 3);
 }
 
+/* A question whether the peer is elsewhere now goes there, and what follows goes as before. */
+static void one_packet_goes_elsewhere(void **state)
+{
+	struct nodes *n = *state;
+	struct plane_down m = {.type = PLANE_DOWN_SEAL, .slot = 0};
+	uint8_t packet[40] = {0x60, [6] = 59, 255, 0xfe, 0x80, [24] = 0xfe, 0x80};
+
+	m.data = view_of(packet, sizeof(packet));
+	m.remote = n->a.link[0].remote;
+	m.remote.port = 14000;
+	down(&n->a, m);
+	m.remote = (struct endpoint){0};
+	down(&n->a, m);
+	rig_round(&n->a);
+	assert_int_equal(n->a.rx_count, 2);
+	assert_int_equal(n->a.rx[0].local.port, 14000);
+	assert_int_equal(n->a.rx[1].local.port, 13000);
+}
+
 /* An old packet that comes late from elsewhere says nothing about where the peer is. */
 static void late_packets_move_nobody(void **state)
 {
@@ -331,6 +350,7 @@ int main(void)
 		T(the_former_snapshot_comes_back),
 		T(limits_are_told_once),
 		T(a_peer_that_moved_is_told_with_measure),
+		T(one_packet_goes_elsewhere),
 		T(late_packets_move_nobody),
 		T(ike_goes_up),
 		T(keepalives_are_not_drops),

@@ -91,6 +91,7 @@ static void seal_control(struct plane *p, const struct plane_down *m, wtime now)
 		.now = now,
 	};
 	enum drop_reason drop = DROP_LINK_DOWN;
+	struct plane_link elsewhere;
 	struct ip_view v;
 	uint8_t *out = NULL;
 
@@ -101,6 +102,12 @@ static void seal_control(struct plane *p, const struct plane_down *m, wtime now)
 	}
 	ask.tos = v.tos;
 	ask.next_header = v.family == IP4 ? IP_PROTO_IP4 : IP_PROTO_IP6;
+	if (ask.link && m->remote.ip.family != IP_NONE) {
+		elsewhere = *ask.link;
+		elsewhere.remote = m->remote;
+		elsewhere.local = m->local;
+		ask.link = &elsewhere; /* the batch copies what it needs */
+	}
 	if (ask.link)
 		out = tx_room(p, &ask, &drop);
 	if (!out) {

@@ -136,7 +136,8 @@ enum plane_down_type {
 	PLANE_DOWN_SA_OUTBOUND, /* slot, sa (NULL: none): send on it from now on */
 	PLANE_DOWN_SA_REMOVE,   /* sa */
 	PLANE_DOWN_SNAPSHOT,    /* snapshot (the former comes back as SNAPSHOT_GONE) */
-	PLANE_DOWN_SEAL,  /* slot, data: an inner IP packet of the control side, sent before bulk */
+	PLANE_DOWN_SEAL,  /* slot, data: an inner IP packet of the control side, sent before bulk;
+	                   * remote, local: where to and where from, when not as the link has it */
 	PLANE_DOWN_MERGE, /* flags: merge TCP (1), UDP (2) toward the TUN */
 };
 
@@ -147,7 +148,8 @@ struct plane_down {
 	struct tunnel_sa *sa;
 	struct plane_link_state *state;
 	const struct plane_snapshot *snapshot;
-	struct view data; /* borrowed for the call */
+	struct endpoint remote, local; /* SEAL; remote.ip IP_NONE: the link's */
+	struct view data;              /* borrowed for the call */
 };
 
 /* ---- plane -> control ---- */

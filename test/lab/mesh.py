@@ -16,7 +16,8 @@ class Mesh:
     """n nodes, not started. underlay: "ip4", "ip6" or both separated by a space: an endpoint each.
 
     config: further or other keys of every node's configuration. link: what two nodes are joined by
-    instead of a switch: "veth", a wire, or settings of an emulated link, which is then `wire`.
+    instead of a switch: "veth", a wire, settings of an emulated link, which is then `wire`, or a
+    function that joins the spaces of the mesh it is given.
     nodes is the list of Weftd, spaces that of their namespaces.
     """
 
@@ -28,6 +29,8 @@ class Mesh:
                      for i, ns in enumerate(self.spaces, 1)}
         if link is None:
             lab.lan(addresses, mtu=mtu)
+        elif callable(link):
+            link(self)
         elif link == "veth":
             lab.veth(*self.spaces, *addresses.values(), mtu=mtu)
         else:
