@@ -103,7 +103,7 @@ static const char *state_name(const struct node_link *l, const struct ike_conn_s
 	if (l->admin_down || l->excluded)
 		return "down";
 	if (l->outbound && s->state == IKE_STATE_UP)
-		return "up";
+		return l->dead ? "down" : "up";
 	return l->address || s->state != IKE_STATE_DOWN ? "connecting" : "down";
 }
 
@@ -116,6 +116,8 @@ static const char *reason_of(const struct node_link *l, const struct ike_conn_st
 		return "taken down by command";
 	if (l->excluded)
 		return l->reason;
+	if (l->outbound && l->dead)
+		return "the peer does not answer: nothing is heard over the link";
 	if (s->reason[0])
 		return s->reason;
 	if (l->reason[0])
@@ -169,8 +171,12 @@ static void counts(struct node *n, struct json *j)
 	struct prefix locator;
 
 	list_for_each (it, &n->links) {
+		const struct node_link *l = container_of(it, struct node_link, list);
+		struct ike_conn_status s = {0};
+
+		(void)ike_conn_status(n->ike, l->conn, &s);
 		all++;
-		up += container_of(it, struct node_link, list)->outbound != 0;
+		up += strcmp(state_name(l, &s), "up") == 0;
 	}
 	json_object(j, "counts");
 	json_uint(j, "links_up", up);
