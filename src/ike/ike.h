@@ -81,9 +81,9 @@ int ike_conn_rekey_ike(struct ike *ike, uint32_t id, wtime now);
 int ike_conn_rekey_child(struct ike *ike, uint32_t id, wtime now);
 /* Sends a liveness check now (unless one is out). -ENOENT, -ENOTCONN, 0. */
 int ike_conn_probe(struct ike *ike, uint32_t id, wtime now);
-/* Has the peer asked at another endpoint whether it is there: the request that is out, or a liveness
- * check, goes to remote too for a second. REMOTE_ANSWERED follows when the answer comes from there.
- * -ENOENT, -ENOTCONN, -ENOMEM, 0. */
+/* Has the peer asked at another endpoint whether it is there: the request that is out, or a
+ * liveness check, goes to remote too for a second. REMOTE_ANSWERED follows when the answer comes
+ * from there. -ENOENT, -ENOTCONN, -ENOMEM, 0. */
 int ike_conn_try_remote(struct ike *ike, uint32_t id, const struct endpoint *local,
 	const struct endpoint *remote, wtime now);
 /* The data path judges the link down: a new IKE_SA_INIT at once, and each second for 10 s, beside

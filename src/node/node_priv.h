@@ -83,7 +83,7 @@ struct node_link {
 	struct endpoint move_local, move_remote;
 	wtime move_next;
 	uint16_t move_seq;
-	unsigned int move_tries; /* questions sent; 0: nothing is asked */
+	unsigned int move_tries;        /* questions sent; 0: nothing is asked */
 	struct ipaddr heard_link_local; /* what the peer answers from */
 	bool speaking;                  /* it is an interface of the speaker */
 	bool late;                      /* the speaker has not heard yet that it died */
