@@ -8,7 +8,8 @@ from lab import wait_until
 from lab.babel import Babeld, Bird, Meanwhile, Speaker
 
 PLAIN = "2001:db8:b::/48"
-KINDS = [(PLAIN, ""), ("10.11.0.0/16", ""), ("2001:db8:c::/48", "2001:db8:5::/48"), ("::/0", "")]
+KINDS = [(PLAIN, ""), ("10.11.0.0/16", ""), ("2001:db8:c::/48", "2001:db8:5::/48"), ("::/0", ""),
+         ("::/0", "2001:db8:5::/48"), ("0.0.0.0/0", "")]
 COST = 96
 CONVERGED_S = 30.0
 KEY = "thirty-two bytes, known to both."

@@ -221,6 +221,11 @@ def is_near(i, one, ours, theirs):
     return abs(ours - theirs) <= noise and min(ours, theirs) >= least - noise
 
 
+def behind(metric):
+    """The round trip in ms of which this metric over a single link is made."""
+    return RTT_MIN_MS + (metric - RXCOST) / UNITS_A_MS
+
+
 def test_metrics_with_round_trips(trees):
     tree, references = trees
     for one in (tree, *references.values()):
@@ -231,6 +236,9 @@ def test_metrics_with_round_trips(trees):
         for end in (0, 1):
             wait_until(lambda: any(map(within, tree.round_trips(leaf)[end])), CONVERGED_S,
                        f"{'the leaf' if end else 'weft'} to know the round trip of n{leaf}")
+        for i, one in ((1, prefixes(leaf)[0]), (leaf, prefixes(1)[0])):
+            wait_until(lambda: within(behind(tree.table(i)[one])), CONVERGED_S,
+                       f"the metric of {one} at {i} to be the map of it")
 
 
 def test_packets_go_both_ways(trees):
