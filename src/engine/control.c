@@ -203,6 +203,8 @@ void engine_turn(struct engine *e)
 		e->addresses_at = wtime_add(now, ENGINE_ADDRESSES_US);
 		node_addresses_changed(e->node, now);
 		engine_kernel(e);
+		if (os_netlink_changes(e->netlink))
+			e->mended_at = now;
 		engine_sockets_update(e);
 		e->underlay_changed = true;
 	}

@@ -161,6 +161,7 @@ struct engine {
 	 * missing), not before restore_next; restored since the last line about it */
 	wtime restore_at, restore_next, restore_log_at;
 	uint32_t restored, restore_changes; /* changes: since restore_at was set */
+	wtime mended_at; /* when something was put right because addresses changed */
 	int failed;                         /* negative errno */
 	struct buf error;                   /* lines, while starting */
 	/* lines for status: of the start, of the files as last read, of a reload by itself that was

@@ -32,9 +32,11 @@ void engine_restore(struct engine *e, wtime now)
 	e->restore_next = wtime_add(now, ENGINE_RESTORE_GAP_US);
 	engine_kernel(e);
 	e->restore_at = WTIME_NEVER;
-	/* Events that were lost may have told of nothing of ours. */
-	if (e->restore_changes == 0)
+	/* Events that were lost may have told of nothing of ours; what went with an address was
+	 * perhaps put back with it. */
+	if (e->restore_changes == 0 && wtime_diff(now, e->mended_at) > ENGINE_RESTORE_GAP_US)
 		return;
+	e->mended_at = (wtime){0};
 	e->restore_changes = 0;
 	e->restored++;
 	if (!wtime_due(e->restore_log_at, now))

@@ -1,9 +1,10 @@
 """What another program takes away from the kernel's rules and routes comes back."""
+import signal
 import time
 
 import pytest
 
-from lab import Mesh, wait_ping, wait_until
+from lab import Failed, Mesh, ping, wait_ping, wait_until
 
 RESTORED = "another program took away"
 # what flushing does, as `ip` and network managers do it
@@ -100,3 +101,55 @@ def test_ten_thousand_routes_of_others_cost_nothing(mesh):
     assert cpu_seconds(node.process.pid) - before < 0.5
     assert RESTORED not in node.process.log()
     wait_ping(ns, mesh.inner(2), timeout=2.0)
+
+
+def ping_fails(ns, address):
+    try:
+        ping(ns, address, count=1, timeout=0.3)
+    except Failed:
+        return True
+    return False
+
+
+FOREIGN = """
+import subprocess
+subprocess.run(["ip", "-b", "-"], check=True, text=True, input="".join(
+    f"route add 172.{16 + (i >> 16)}.{i >> 8 & 255}.{i & 255}/32 dev eth0 proto 99 table {table}\\n"
+    for table in (252, 1000) for i in range(50000)))
+"""
+
+
+def test_events_that_are_lost_are_made_up_for(mesh):
+    """host.md 9: 100,000 foreign routes, half of them in the mesh's table, while the daemon cannot
+    read; its own routes and rules go, and its interface went down meanwhile."""
+    ns, node = mesh.spaces[0], mesh.nodes[0]
+    before = ns.snapshot()
+    node.process.signal(signal.SIGSTOP)
+    try:
+        ns.run("python3", "-c", FOREIGN)
+        ns.sh("ip rule flush protocol 157; ip route flush table 252 proto 157\n"
+              "ip link set eth0 down; ip link set eth0 up")
+    finally:
+        node.process.signal(signal.SIGCONT)
+    wait_until(lambda: mesh.inner(2) in ns.ip("route show table 252 proto 157")
+               and "lookup 252" in ns.ip("rule"), 2.0, "all to be back")
+    wait_ping(ns, mesh.inner(2), timeout=5.0)
+    spent = cpu_seconds(node.process.pid)
+    time.sleep(2.0)  # the point: what it costs when nothing happens
+    assert cpu_seconds(node.process.pid) - spent < 0.1
+    ns.sh("ip route flush table 1000; ip route flush table 252 proto 99")
+    wait_until(lambda: not [line for line in before.diff(ns.snapshot())
+                            if line.startswith("-") and "157" in line], 5.0, "nothing to lack")
+    wait_ping(ns, mesh.inner(2), timeout=2.0)
+    assert node.process.log().count(RESTORED) == 1
+
+
+def test_the_underlay_goes_down_and_comes_back(mesh):
+    """The interface alone: the same links and keys carry on as soon as it is up."""
+    ns, node = mesh.spaces[0], mesh.nodes[0]
+    keys = [link["ike"]["spi_i"] for link in node.links("up")]
+    ns.up("eth0", False)
+    assert ping_fails(ns, mesh.inner(2))
+    ns.up("eth0")
+    wait_ping(ns, mesh.inner(2), timeout=5.0)
+    assert [link["ike"]["spi_i"] for link in node.links("up")] == keys
