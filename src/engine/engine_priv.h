@@ -161,9 +161,9 @@ struct engine {
 	 * missing), not before restore_next; restored since the last line about it */
 	wtime restore_at, restore_next, restore_log_at;
 	uint32_t restored, restore_changes; /* changes: since restore_at was set */
-	wtime mended_at; /* when something was put right because addresses changed */
-	int failed;                         /* negative errno */
-	struct buf error;                   /* lines, while starting */
+	wtime mended_at;  /* when something was put right because addresses changed */
+	int failed;       /* negative errno */
+	struct buf error; /* lines, while starting */
 	/* lines for status: of the start, of the files as last read, of a reload by itself that was
 	 * refused, of the kernel, of an exit */
 	struct buf warn_start, warn_files, warn_reload, warn_kernel, warn_exit;

@@ -2,7 +2,6 @@
 
    n1, n2, n3 on a switch; where a test has it, n1 and n3 meet on an emulated wire alone.
 """
-import time
 
 import pytest
 
