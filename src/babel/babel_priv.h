@@ -82,7 +82,6 @@ struct babel_iface {
 	struct list lane_wait[BABEL_LANES]; /* in lane[].waiting; lane_at is NEVER meanwhile */
 	wtime dump_begun;
 	size_t dump_next; /* dest to go on with; BABEL_NO_DUMP: none is running */
-	bool better;      /* scratch of babel_announce() */
 	uint64_t *bits[BABEL_BIT_COUNT];
 	struct buf queue; /* whole TLVs to multicast */
 	size_t refused_count;

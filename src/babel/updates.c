@@ -159,41 +159,11 @@ void babel_announce_on(struct babel *b, struct babel_iface *ifc, struct babel_de
 	babel_out_schedule(b, ifc);
 }
 
-static void announce_spare(struct babel *b, struct babel_iface *ifc, const struct babel_dest *d,
-	wtime now)
-{
-	babel_bit_set(ifc, BABEL_BIT_SPARE, d->id);
-	if (ifc->lane_at[BABEL_LANE_DUMP].us == WTIME_NEVER.us)
-		lane_soon(b, ifc, BABEL_LANE_DUMP,
-			wtime_add(now, TRIGGER_BEGIN_US + babel_random(b, TRIGGER_SPREAD_US)));
-}
-
-/* Whoever announces the prefix with a smaller metric than ours takes our route only when its own
- * is lost. In a full mesh that is everybody: n nodes would tell each other n^2 such routes each. */
-static void find_better(struct babel *b, const struct babel_dest *d)
-{
-	list_for_each (it, &b->iface_list)
-		container_of(it, struct babel_iface, all)->better = false;
-	for (size_t i = 0; !d->own && d->selected && i < d->n; i++) {
-		const struct babel_route *r = d->route[i];
-		struct babel_iface *ifc = r->neighbour->ifc;
-
-		if (r != d->selected && r->advertised <= d->metric && ifc->neighbour_count == 1)
-			ifc->better = true;
-	}
-}
-
 void babel_announce(struct babel *b, struct babel_dest *d, bool urgent, wtime now)
 {
-	if (!urgent)
-		find_better(b, d);
 	list_for_each (it, &b->iface_list) {
 		struct babel_iface *ifc = container_of(it, struct babel_iface, all);
 
-		if (!urgent && ifc->better) {
-			announce_spare(b, ifc, d, now);
-			continue;
-		}
 		if (urgent) {
 			if (babel_bit(ifc, BABEL_BIT_ANNOUNCED, d->id))
 				babel_bit_set(ifc, BABEL_BIT_FORCED, d->id);
@@ -387,6 +357,40 @@ static void spend(struct babel_lane *l, size_t n, uint64_t rate, wtime now)
 	l->slot = wtime_add(l->slot, (int64_t)((uint64_t)n * W_SEC / rate));
 }
 
+/* The only neighbour announces the prefix itself, and better than it would be through us: it takes
+ * our route only when its own is lost. In a full mesh that is nearly everybody: n nodes would tell
+ * each other n^2 such routes. */
+static bool only_spare(const struct babel *b, const struct babel_iface *ifc,
+	const struct babel_dest *d)
+{
+	const struct babel_neighbour *n;
+	const struct babel_route *r;
+
+	if (d->own || !d->selected || ifc->neighbour_count != 1)
+		return false;
+	n = container_of(ifc->neighbours.next, struct babel_neighbour, by_iface);
+	r = babel_route_find(b, d, n);
+	return r && r != d->selected && r->advertised != BABEL_INFINITY &&
+		r->advertised <= (uint32_t)d->metric + n->cost;
+}
+
+/* Triggered updates that have no haste go with the dumps. */
+static void sort_out_spares(struct babel *b, struct babel_iface *ifc, wtime now)
+{
+	bool any = false;
+
+	for (size_t i = next_bit(b, ifc, BABEL_BIT_PENDING, 0); i < b->dest_cap;
+		i = next_bit(b, ifc, BABEL_BIT_PENDING, i + 1)) {
+		if (babel_bit(ifc, BABEL_BIT_URGENT, i) || !only_spare(b, ifc, b->dest[i]))
+			continue;
+		babel_bit_clear(ifc, BABEL_BIT_PENDING, i);
+		babel_bit_set(ifc, BABEL_BIT_SPARE, i);
+		any = true;
+	}
+	if (any && ifc->lane_at[BABEL_LANE_DUMP].us == WTIME_NEVER.us)
+		lane_soon(b, ifc, BABEL_LANE_DUMP, now);
+}
+
 static void write_triggered(struct babel *b, struct babel_iface *ifc, struct babel_build *w,
 	wtime now)
 {
@@ -394,6 +398,7 @@ static void write_triggered(struct babel *b, struct babel_iface *ifc, struct bab
 
 	if (!lane_open(b, ifc, BABEL_LANE_TRIGGER, now))
 		return;
+	sort_out_spares(b, ifc, now);
 	(void)write_bits(b, ifc, BABEL_BIT_PENDING, w, &left, now);
 	spend(&b->lane[BABEL_LANE_TRIGGER], TRIGGER_CHUNK - left,
 		(uint64_t)dump_rate(b) * TRIGGER_TIMES, now);

@@ -1,6 +1,7 @@
 /* SipHash-2-4 (Aumasson, Bernstein) and an intrusive chained table. */
 #include "base/hash.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 #include "base/mem.h"
@@ -12,9 +13,10 @@ static uint64_t rotl(uint64_t x, int k)
 
 static uint64_t load_le64(const uint8_t *p)
 {
-	return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
-		(uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 |
-		(uint64_t)p[7] << 56;
+	uint64_t x;
+
+	memcpy(&x, p, sizeof(x));
+	return le64toh(x);
 }
 
 static inline void sip_round(uint64_t v[4])

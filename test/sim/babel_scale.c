@@ -2,10 +2,11 @@
  * doc/benchmarks.md for each `mesh N` (everybody linked with everybody) or `degree D N` (a ring and
  * random links, D a node on average) of the arguments; without any, all rows of the table.
  *
- *	sim_babel_scale [--reach SECONDS] [--kbit KBIT] [mesh N | degree D N]...
+ *	sim_babel_scale [--reach S] [--kbit K] [--settle S] [--window S] [mesh N | degree D N]...
  *
- * Fails when a network took longer than --reach or costs more than --kbit a node, then or later.
- * Speakers alone, in virtual time, 1 to 80 ms a way, configured as weft configures them. */
+ * Fails when a network took longer than --reach seconds or costs more than --kbit a node, on
+ *average until --settle seconds (30) after all were reached, or of --window seconds (60) after
+ *that. Speakers alone, in virtual time, 1 to 80 ms a way, configured as weft configures them. */
 #include "babel/bed_test.h"
 
 #include <malloc.h>
@@ -18,7 +19,7 @@
 
 enum {
 	REACH_MAX_S = 120,
-	SETTLE_S = 30, /* the round trips are measured, the first dumps are over */
+	SETTLE_S = 30,
 	WINDOW_S = 60,
 	DELAY_MAX_MS = 80,
 	/* of one packet in the underlay: IPv6 and UDP inside; SPI, number, IV, pad length, next
@@ -140,11 +141,16 @@ static double kbit(const struct scale *s, uint64_t before, double seconds)
 	return (double)(s->bytes - before) * bits / kilo / seconds / (double)s->bed.nodes;
 }
 
+struct limits {
+	double reach_s, kbit;
+	int64_t settle_s, window_s;
+};
+
 /* False: not everybody was reached in time. */
-static bool measure(struct scale *s, struct row *ret)
+static bool measure(struct scale *s, const struct limits *l, struct row *ret)
 {
 	size_t n = s->bed.nodes, memory = mallinfo2().uordblks;
-	const double second = W_SEC, kilo = 1024;
+	const double second = W_SEC, kilo = 1024, window = (double)l->window_s;
 	uint64_t bytes, packets;
 	int64_t took;
 	clock_t cpu;
@@ -155,23 +161,21 @@ static bool measure(struct scale *s, struct row *ret)
 	if (took < 0)
 		return false;
 	ret->reached_s = (double)took / second;
-	bed_run(&s->bed, SETTLE_S * W_SEC - took % W_SEC);
-	ret->kbit_begin = kbit(s, 0, (double)(took + SETTLE_S * W_SEC) / second);
+	bed_run(&s->bed, l->settle_s * W_SEC);
+	ret->kbit_begin = kbit(s, 0, (double)(took + l->settle_s * W_SEC) / second);
 	ret->routes = routes_of(&s->bed);
 	ret->memory_kb = (double)(mallinfo2().uordblks - memory) / kilo / (double)n;
+	if (!l->window_s)
+		return true;
 	bytes = s->bytes;
 	packets = s->packets;
 	cpu = clock();
-	bed_run(&s->bed, WINDOW_S * W_SEC);
-	ret->cpu_us = (double)(clock() - cpu) / CLOCKS_PER_SEC * second / WINDOW_S / (double)n;
-	ret->kbit = kbit(s, bytes, WINDOW_S);
-	ret->packets = (double)(s->packets - packets) / WINDOW_S / (double)n;
+	bed_run(&s->bed, l->window_s * W_SEC);
+	ret->cpu_us = (double)(clock() - cpu) / CLOCKS_PER_SEC * second / window / (double)n;
+	ret->kbit = kbit(s, bytes, window);
+	ret->packets = (double)(s->packets - packets) / window / (double)n;
 	return true;
 }
-
-struct limits {
-	double reach_s, kbit;
-};
 
 static bool row(size_t n, size_t degree, const struct limits *l)
 {
@@ -188,7 +192,7 @@ static bool row(size_t n, size_t degree, const struct limits *l)
 	s.bed.lose = on_packet;
 	s.bed.event = on_event;
 	build(&s, n, degree);
-	ok = measure(&s, &r);
+	ok = measure(&s, l, &r);
 	if (degree)
 		printf("| degree %zu, %zu nodes ", degree, n);
 	else
@@ -226,10 +230,13 @@ static bool table(const struct limits *l)
 
 int main(int argc, char **argv)
 {
-	struct limits l = {.reach_s = REACH_MAX_S, .kbit = BABEL_INFINITY};
+	struct limits l = {.reach_s = REACH_MAX_S,
+		.kbit = BABEL_INFINITY,
+		.settle_s = SETTLE_S,
+		.window_s = WINDOW_S};
 	bool ok = true, any = false;
 
-	printf("| network | routes a node | all reached, s | kbit/s a node until then and 30 s on "
+	printf("| network | routes a node | all reached, s | kbit/s a node until 30 s after "
 	       "| kbit/s a node, steady | packets/s a node | kB a node | CPU, us a node-second |\n"
 	       "|---|---|---|---|---|---|---|---|\n");
 	for (int i = 1; i < argc; i++) {
@@ -237,6 +244,10 @@ int main(int argc, char **argv)
 			l.reach_s = (double)number(argv[++i]);
 		} else if (strcmp(argv[i], "--kbit") == 0) {
 			l.kbit = (double)number(argv[++i]);
+		} else if (strcmp(argv[i], "--settle") == 0) {
+			l.settle_s = (int64_t)number(argv[++i]);
+		} else if (strcmp(argv[i], "--window") == 0) {
+			l.window_s = (int64_t)number(argv[++i]);
 		} else if (strcmp(argv[i], "mesh") == 0) {
 			ok &= row(number(argv[++i]), 0, &l);
 			any = true;
