@@ -119,6 +119,18 @@ static bool ike_next(struct node *n, struct node_action *ret)
 	return false;
 }
 
+/* The kernel's state, which is told as a whole: the longer it is, the rarer. */
+static void kernel_next(struct node *n)
+{
+	struct node_action a = {.type = NODE_ACTION_KERNEL};
+
+	if (!n->kernel_dirty || !wtime_due(n->kernel_at, n->now))
+		return;
+	n->kernel_dirty = false;
+	n->kernel_at = wtime_add(n->now, (int64_t)n->rib.count * NODE_KERNEL_US);
+	n->kernel_late = !node_kernel_build(n) || !node_queue(n, &a, NULL, 0);
+}
+
 bool node_action_next(struct node *n, struct node_action *ret)
 {
 	release_given(n);
@@ -133,15 +145,7 @@ bool node_action_next(struct node *n, struct node_action *ret)
 		if (n->snapshot_dirty)
 			node_snapshot_send(n);
 	}
-	if (n->kernel_dirty) {
-		struct node_action a = {.type = NODE_ACTION_KERNEL};
-
-		n->kernel_dirty = false;
-		if (node_kernel_build(n) && node_queue(n, &a, NULL, 0))
-			n->kernel_late = false;
-		else
-			n->kernel_late = true;
-	}
+	kernel_next(n);
 	if (queued_next(n, ret))
 		return true;
 	return ike_next(n, ret);

@@ -259,6 +259,7 @@ int node_apply(struct node *n, const struct config *c, const struct registry *r,
 	node_scripts(n, NULL, c);
 	n->snapshot_dirty = true;
 	n->kernel_dirty = true;
+	n->kernel_at = (wtime){0}; /* who asked for it waits */
 	return err < 0 ? err : node_speaker_apply(n, now);
 }
 

@@ -224,7 +224,9 @@ void node_addresses_changed(struct node *n, wtime now)
 
 wtime node_deadline(const struct node *n)
 {
-	return wtime_min(wtime_min(ike_deadline(n->ike), babel_deadline(n->babel)), n->tick_at);
+	wtime at = wtime_min(wtime_min(ike_deadline(n->ike), babel_deadline(n->babel)), n->tick_at);
+
+	return n->kernel_dirty ? wtime_min(at, n->kernel_at) : at;
 }
 
 void node_tick(struct node *n, wtime now)

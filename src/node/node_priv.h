@@ -24,6 +24,7 @@ enum { NODE_SEQNO_S = 8 }; /* Babel's sequence number: one more in so many secon
 #define NODE_SEQNO_US         (3600 * W_SEC) /* and it catches up that often */
 #define NODE_PATH_US          (10 * W_SEC)   /* the way to a remote is looked up again after */
 #define NODE_CHILD_RETRY_US   (5 * W_SEC) /* new keys are asked for, when SAs could not be made */
+#define NODE_KERNEL_US        20          /* so long for each route between states for the kernel */
 #define NODE_TICK_US          (100 * W_MS)
 #define NODE_RESOLVE_US       (10 * W_SEC) /* a name is looked up again after */
 #define NODE_RESOLVE_AGAIN_US (2 * W_SEC)  /* and after, when nothing was found */
@@ -239,6 +240,7 @@ struct node {
 	bool snapshot_dirty, kernel_dirty, stopping;
 	bool links_late;  /* the speaker is to hear of links that died: see node_speaker_late() */
 	wtime now;        /* of the last call */
+	wtime kernel_at;  /* the kernel is told no sooner */
 	size_t excluded;  /* links */
 	bool kernel_late; /* there was no memory for it: again at the next tick */
 	bool has_scripts; /* the outside knows of some */
