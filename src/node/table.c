@@ -398,9 +398,12 @@ static struct node_link *behind(struct node *n, const struct registry_node *r)
 		.organization = r->organization,
 		.node = r->name};
 	const struct babel_prefix p = {.destination = r->srv6};
-	struct node_link *l = r->has_srv6 ? node_static_link(n, &to) : NULL;
+	struct node_link *l;
 
-	return l && !l->dead && !node_rib_find(n, &p) ? l : NULL;
+	if (!r->has_srv6 || node_rib_find(n, &p))
+		return NULL;
+	l = node_static_link(n, &to);
+	return l && !l->dead ? l : NULL;
 }
 
 static bool put_locators(struct node *n)
@@ -411,7 +414,7 @@ static bool put_locators(struct node *n)
 		const struct prefix *p = &n->registry->node[i].srv6, any = {0};
 		const struct fib_entry e = {.destination = *p,
 			.value = first_locator(n) + (uint32_t)i};
-		bool want = n->registry->node[i].has_srv6 && behind(n, &n->registry->node[i]);
+		bool want = behind(n, &n->registry->node[i]) != NULL;
 		uint32_t there;
 
 		if (want == t->locator[i] || (want && fib_find(t->routes, p, &any, &there)))
