@@ -44,6 +44,7 @@ ifneq ($(wildcard bench/run),)
 .PHONY: bench bench-quick
 bench: build
 	bench/run
+	bench/run --quick --subjects chain "chain by SIDs" --tests "1 stream" "8 streams"
 bench-quick: build
 	bench/run --quick
 endif

@@ -56,6 +56,39 @@ class Weft:
         self.says = mesh.nodes[0].status()["crypto"]
 
 
+class Chain:
+    """Four nodes in a row, A to D, the way found by Babel alone."""
+    name = "chain"
+    label, policies = "chain-", ()
+
+    def __init__(self, lab):
+        mesh = Mesh(lab, 4, label=self.label)
+        remarks = mesh.registry({i: {"srv6": f"fd00:5:{i}::/64"} for i in mesh.numbers()})
+        for i in mesh.numbers():
+            mesh.reconfigure(
+                i, registry=remarks, static_routes=[],
+                peers={"include": [f"n{j}" for j in (i - 1, i + 1) if 1 <= j <= 4]},
+                policies=[dict(p) for p in self.policies if i == 1])
+        mesh.start()
+        self.a, self.b = mesh.spaces[0], mesh.spaces[3]
+        self.address = mesh.inner(4)
+        self.daemons = [node.process for node in mesh.nodes]
+        self.says = mesh.nodes[0].status()["crypto"]
+        head = mesh.nodes[0]
+        wait_until(lambda: all(p["state"] == "active" for p in head.ask("policies")["policies"])
+                   and any(r["selected"] for r in
+                           head.ask("routes", f"{self.address}/32")["routes"]), 60.0,
+                   "the way along the chain")
+
+
+class ChainBySids(Chain):
+    """The same way, packet by packet by the SIDs of B, C and D."""
+    name = "chain by SIDs"
+    label = "sids-"
+    policies = ({"name": "bench", "destination": "10.66.0.4/32", "via": ["n2", "n3"],
+                 "exit": "n4"},)
+
+
 class WireGuardGo:
     """wireguard-go of Debian 13, inner MTU 1400 as weft's."""
     name = "wireguard-go"
@@ -92,4 +125,5 @@ class WireGuardGo:
                    "wireguard-go's device")
 
 
-SUBJECTS = {kind.name: kind for kind in (Plain, Null, Weft, WireGuardGo)}
+DEFAULT = (Plain.name, Null.name, Weft.name, WireGuardGo.name)
+SUBJECTS = {kind.name: kind for kind in (Plain, Null, Weft, WireGuardGo, Chain, ChainBySids)}

@@ -17,18 +17,19 @@ class Mesh:
 
     config: further or other keys of every node's configuration. link: what two nodes are joined by
     instead of a switch: "veth", a wire, settings of an emulated link, which is then `wire`, or a
-    function that joins the spaces of the mesh it is given.
+    function that joins the spaces of the mesh it is given. label: before the namespaces' names,
+    where a lab has several meshes.
     nodes is the list of Weftd, spaces that of their namespaces.
     """
 
-    def __init__(self, lab, n, underlay="ip4", config=None, mtu=1500, link=None):
+    def __init__(self, lab, n, underlay="ip4", config=None, mtu=1500, link=None, label=""):
         self.lab, self.n, self.families = lab, n, underlay.split()
         self.keys = [Key(lab.dir, f"org{i}") for i in self.numbers()]
-        self.spaces = [lab.ns(f"n{i}") for i in self.numbers()]
+        self.spaces = [lab.ns(f"{label}n{i}") for i in self.numbers()]
         addresses = {ns: f"{self.outer(i)}/24 {self.outer(i, 'ip6')}/64"
                      for i, ns in enumerate(self.spaces, 1)}
         if link is None:
-            lab.lan(addresses, mtu=mtu)
+            lab.lan(addresses, mtu=mtu, label=f"{label}lan")
         elif callable(link):
             link(self)
         elif link == "veth":
