@@ -15,6 +15,8 @@ void conf_check_routing(struct doc *d, const struct config *c);
 void conf_print_routing(const struct config *c, struct buf *b);
 /* steering.c: the sections srv6, policies and exit. */
 extern const struct field conf_srv6_fields[], conf_exit_fields[];
+/* An address that a SID, or the source of steered packets, may be: IPv6 unicast that is routed. */
+bool conf_is_sid(const struct ipaddr *a);
 void conf_read_policies(struct doc *d, struct fy_node *n, void *object);
 void conf_check_steering(struct doc *d, const struct config *c);
 void conf_print_steering(const struct config *c, struct buf *b);

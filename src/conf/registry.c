@@ -77,8 +77,9 @@ static void read_weft_srv6(struct doc *d, struct fy_node *n, void *object)
 
 	if (!doc_prefix(d, n, &r->srv6))
 		return;
-	if (r->srv6.addr.family != IP6 || r->srv6.len > 112)
-		doc_error(d, n, "srv6 must be an IPv6 prefix of length 112 at most");
+	if (r->srv6.addr.family != IP6 || r->srv6.len > 112 || !r->srv6.len ||
+		!conf_is_sid(&r->srv6.addr))
+		doc_error(d, n, "srv6 must be an IPv6 prefix of unicast, of length 1 to 112");
 	r->has_srv6 = true;
 }
 

@@ -8,7 +8,7 @@ enum { LOCATOR_MAX = 112 /* the SIDs' own bits follow */ };
 
 /* ---- srv6 ---- */
 
-static bool is_sid(const struct ipaddr *a)
+bool conf_is_sid(const struct ipaddr *a)
 {
 	return a->family == IP6 && !ipaddr_is_multicast(a) && !ipaddr_is_link_local(a) &&
 		!ipaddr_is_loopback(a) && !ipaddr_is_unspecified(a);
@@ -21,7 +21,7 @@ static void read_locator(struct doc *d, struct fy_node *n, void *object)
 	if (!doc_prefix(d, n, &c->srv6.locator))
 		return;
 	if (c->srv6.locator.len > LOCATOR_MAX || !c->srv6.locator.len ||
-		!is_sid(&c->srv6.locator.addr))
+		!conf_is_sid(&c->srv6.locator.addr))
 		doc_error(d, n,
 			"srv6.locator must be an IPv6 prefix of length %d at most, as "
 			"fd00:5:1::/64",
@@ -32,9 +32,9 @@ static bool read_sid(struct doc *d, struct fy_node *n, const char *where, struct
 {
 	if (!doc_address(d, n, ret))
 		return false;
-	if (!is_sid(ret))
+	if (!conf_is_sid(ret))
 		doc_error(d, n, "%s must be an IPv6 unicast address", where);
-	return is_sid(ret);
+	return conf_is_sid(ret);
 }
 
 static void read_source(struct doc *d, struct fy_node *n, void *object)
@@ -168,7 +168,7 @@ static void read_hop(struct doc *d, struct fy_node *n, const char *where, struct
 	doc_position(d, n, &h->at);
 	h->text = s;
 	if (!ipaddr_parse(s, &h->sid)) {
-		if (!is_sid(&h->sid))
+		if (!conf_is_sid(&h->sid))
 			doc_error(d, n, "a SID in %s must be an IPv6 unicast address", where);
 		return;
 	}
