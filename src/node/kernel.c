@@ -12,13 +12,25 @@ enum {
 	RULES = 6,     /* a family, without those of policies */
 	RANKS = 40,    /* places for lengths of policies' destinations, the default aside */
 	LENGTHS = 129, /* of prefixes */
+	POLICY_ROUTES = 4,
+	LAST_METRIC = 1 << 30, /* behind every other route */
 	PRIORITIES = RULES + 1 + 2 * RANKS,
 };
+
+bool node_adds_source(const struct config *c)
+{
+	if (c->srv6.source.family != IP6)
+		return false;
+	for (size_t i = 0; i < c->tun.address_count; i++)
+		if (ipaddr_equal(&c->tun.address[i].ip, &c->srv6.source))
+			return false;
+	return true;
+}
 
 static bool build_addresses(struct node *n, struct arena *a, struct kernel_state *k)
 {
 	const struct config *c = n->config;
-	struct kernel_address *out = arena_calloc(a, c->tun.address_count, sizeof(*out));
+	struct kernel_address *out = arena_calloc(a, c->tun.address_count + 1, sizeof(*out));
 
 	if (!out)
 		return false;
@@ -27,6 +39,9 @@ static bool build_addresses(struct node *n, struct arena *a, struct kernel_state
 			.len = c->tun.address[i].len};
 	k->address = out;
 	k->address_count = c->tun.address_count;
+	/* Where steered packets come from there is somebody, for errors and for pings. */
+	if (node_adds_source(c))
+		out[k->address_count++] = (struct kernel_address){.ip = c->srv6.source, .len = 128};
 	return true;
 }
 
@@ -102,26 +117,40 @@ static void sources_end(struct node *n)
 			n->source[i] = (struct node_source){0};
 }
 
-/* Everything that a policy's rule brings here goes into the TUN. */
+/* Everything that a policy's rule brings here goes into the TUN, or nowhere: without a daemon there
+ * is no TUN, and what is to be dropped without a way must not leave beside the mesh. */
 static size_t policy_routes(const struct config *c, struct kernel_route *out)
 {
 	static const enum ip_family families[] = {IP4, IP6};
 	static const uint8_t zero[16];
+	bool drop = false;
+	size_t n = 0;
 
-	for (size_t f = 0; f < 2; f++)
-		out[f] = (struct kernel_route){
+	for (size_t i = 0; i < c->policy_count; i++)
+		drop |= !c->policy[i].direct;
+	for (size_t f = 0; f < 2; f++) {
+		const struct kernel_route way = {
 			.destination = {.addr = ipaddr_from(families[f], zero)},
 			.prefer = preferred(c, families[f]),
 			.table = c->routing.policy_table,
 		};
-	return 2;
+
+		out[n++] = way;
+		if (!drop)
+			continue;
+		out[n] = way;
+		out[n].prefer = (struct ipaddr){0};
+		out[n].metric = LAST_METRIC;
+		out[n++].unreachable = true;
+	}
+	return n;
 }
 
 static bool build_routes(struct node *n, struct arena *a, struct kernel_state *k)
 {
 	const struct config *c = n->config;
-	struct kernel_route *out = arena_calloc(a, c->static_route_count + n->rib.count + 2,
-		sizeof(*out));
+	struct kernel_route *out = arena_calloc(a,
+		c->static_route_count + n->rib.count + POLICY_ROUTES, sizeof(*out));
 	uint32_t table;
 	size_t count = c->static_route_count;
 

@@ -434,6 +434,8 @@ void node_loss_tick(struct node *n, struct node_link *l, wtime now);
 /* ---- kernel.c ---- */
 /* The desired kernel state anew; false: no memory, the last one stays. */
 bool node_kernel_build(struct node *n);
+/* Whether srv6.source is to be an address of the TUN beside those that are listed. */
+bool node_adds_source(const struct config *c);
 /* Whether the kernel has the route: there are tables for NODE_SOURCES different sources in IPv4. By
  * others what comes over links is forwarded all the same; the host's own packets are not. */
 bool node_kernel_has(const struct node *n, const struct babel_prefix *p);

@@ -96,7 +96,7 @@ static bool build_own(struct builder *b)
 	struct node *n = b->n;
 	const struct config *c = n->config;
 	struct plane_snapshot *s = &b->snap->s;
-	struct ipaddr *own = arena_calloc(b->snap->arena, c->tun.address_count, sizeof(*own));
+	struct ipaddr *own = arena_calloc(b->snap->arena, c->tun.address_count + 1, sizeof(*own));
 	struct endpoint *ends;
 	size_t links = 0;
 
@@ -112,9 +112,11 @@ static bool build_own(struct builder *b)
 		if (own[i].family == IP6 && s->icmp_source6.family == IP_NONE)
 			s->icmp_source6 = own[i];
 	}
-	qsort(own, c->tun.address_count, sizeof(*own), compare_addresses);
-	s->own_address = own;
 	s->own_address_count = (uint32_t)c->tun.address_count;
+	if (node_adds_source(c))
+		own[s->own_address_count++] = c->srv6.source;
+	qsort(own, s->own_address_count, sizeof(*own), compare_addresses);
+	s->own_address = own;
 	list_for_each (it, &n->links) {
 		const struct node_link *l = container_of(it, struct node_link, list);
 

@@ -95,7 +95,23 @@ static bool is_own(const struct steering *s, const struct ipaddr *sid)
 	return s->locator.len && prefix_contains(&s->locator, sid);
 }
 
-/* A route that is no default one leads to the SID, over a link that lives. */
+/* The next hop of a SID, not by a default route. Who may send to SIDs is named by prefixes, too,
+ * that have no way of their own: then a shorter one has. */
+static bool way_to(const struct steering *s, const struct ipaddr *sid, uint32_t *ret)
+{
+	const struct prefix any = {0};
+
+	if (!fib_lookup(s->snap->mesh_source, sid, &s->out->source, ret))
+		return false;
+	for (uint8_t len = 127; len > 0 && *ret >= s->snap->s.next_hop_count; len--) {
+		struct prefix p = prefix_of(sid, len);
+
+		(void)fib_find(s->snap->fib, &p, &any, ret);
+	}
+	return *ret < s->snap->s.next_hop_count;
+}
+
+/* A route leads to the SID, over a link that lives. */
 static bool is_reachable(const struct steering *s, const struct ipaddr *sid)
 {
 	const struct plane_snapshot *p = &s->snap->s;
@@ -104,8 +120,7 @@ static bool is_reachable(const struct steering *s, const struct ipaddr *sid)
 
 	if (is_own(s, sid))
 		return true;
-	if (!fib_lookup(s->snap->mesh_source, sid, &s->out->source, &value) ||
-		value >= p->next_hop_count || p->next_hop[value].type != PLANE_LINK)
+	if (!way_to(s, sid, &value) || p->next_hop[value].type != PLANE_LINK)
 		return false;
 	l = p->link[p->next_hop[value].slot];
 	return l && l->usable;
@@ -248,19 +263,24 @@ static bool build_steer(const struct steering *s, const struct conf_policy *c,
 		.mode = s->n->config->srv6.encap_full ? SRV6_ENCAPS : SRV6_ENCAPS_RED,
 		.linux_compat = s->n->config->srv6.linux_compat,
 	};
-	struct srv6_steer *push;
+	struct srv6_steer *push = arena_alloc(s->snap->arena, sizeof(*push));
 
+	if (!push)
+		return false;
 	choose(s, c, p);
+	sc.count = p->segment_count;
+	/* A SID that cannot be one takes its policy down, not the others. */
+	if (p->status == NODE_POLICY_ACTIVE && srv6_steer_build(&sc, push) < 0) {
+		p->candidate = -1;
+		p->segment_count = 0;
+		p->status = NODE_POLICY_UNRESOLVED;
+	}
 	p->direct = p->status != NODE_POLICY_ACTIVE && c->direct;
 	s->n->kernel_dirty |= p->direct != was_direct;
 	out->state = &p->s;
 	out->type = p->direct ? PLANE_STEER_DIRECT : PLANE_STEER_DROP;
 	if (p->status != NODE_POLICY_ACTIVE)
 		return true;
-	sc.count = p->segment_count;
-	push = arena_alloc(s->snap->arena, sizeof(*push));
-	if (!push || srv6_steer_build(&sc, push) < 0)
-		return false;
 	out->type = PLANE_STEER_PUSH;
 	out->push = push;
 	return true;

@@ -212,6 +212,45 @@ static void a_name_without_a_sid_is_unresolved(void **state)
 	sim_free(s);
 }
 
+/* Odd wishes are either refused or carried out; none of them stops the others. */
+static void odd_policies(void **state)
+{
+	struct sim *s = four_nodes(79, true, NULL);
+
+	(void)state;
+	/* itself as waypoint, in front and between */
+	assert_int_equal(sim_reload(s, A,
+				 POLICY("drop", "{via: [n0, n1, n0, org0/n0, n2], exit: n3}")),
+		0);
+	went(sent(s), 2 * PACKETS, 2 * PACKETS, 2 * PACKETS);
+	/* nothing but itself is no way; itself as exit at the end of one is */
+	assert_int_equal(sim_reload(s, A, POLICY("drop", "{exit: n0}, {exit: n3}")), 0);
+	assert_true(policies_say(s, "\"candidate\":1,"));
+	assert_int_equal(sim_reload(s, A, POLICY("drop", "{via: [n1], exit: n0}")), 0);
+	assert_true(policies_say(s, "\"segments\":[\"fd00:5:2::2\",\"fd00:5:1::1\"]"));
+	went(sent(s), 0, 2 * PACKETS, 0);
+	/* one waypoint twenty times: a hop each */
+	assert_int_equal(sim_reload(s, A,
+				 POLICY("drop",
+					 "{via: [n1, n2, n1, n2, n1, n2, n1, n2, n1, n2, n1, n2, "
+	                                 "n1, "
+					 "n2, n1, n2, n1, n2, n1, n2], exit: n3}")),
+		0);
+	went(sent(s), 2 * PACKETS, 20 * PACKETS, 20 * PACKETS);
+	/* a source that is named has no way of its own, and takes none from the SIDs in it */
+	assert_int_equal(sim_reload(s, A,
+				 "srv6: {sources: [\"fd00:5:4::/80\", "
+	                         "\"fd00:5:4::1/128\"]}\n" POLICY("drop", "{exit: n3}")),
+		0);
+	assert_true(policies_say(s, "\"state\":\"active\""));
+	went(sent(s), 2 * PACKETS, 0, 0);
+	/* a SID that is no node's and has no route */
+	assert_int_equal(sim_reload(s, A, POLICY("drop", "{exit: \"fd00:ffff::1\"}, {exit: n3}")),
+		0);
+	assert_true(policies_say(s, "\"candidate\":1,"));
+	sim_free(s);
+}
+
 static bool has_rule(struct sim *s, bool six)
 {
 	const struct kernel_state *k = node_kernel(sim_node(s, A));
@@ -247,6 +286,7 @@ int main(void)
 		cmocka_unit_test(or_go_as_without_a_policy),
 		cmocka_unit_test(a_name_without_a_sid_is_unresolved),
 		cmocka_unit_test(the_kernel_has_a_rule_while_packets_are_steered),
+		cmocka_unit_test(odd_policies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
