@@ -2,6 +2,7 @@
 policy says so, as counters at each node prove; what an exit takes out; what comes of a dead
 waypoint; the kernel as it was."""
 import sys
+import time
 
 import pytest
 
@@ -204,6 +205,58 @@ nft add rule ip watch out oifname != weft0 ip daddr 198.51.100.9 counter""")
     assert net.send("ip4", 50)[0] == 0
     assert "counter packets 50 " in host.sh("nft list table ip watch").stdout
     assert net.policy()[0]["dropped"] == 50
+
+
+def test_an_exit_that_dies(lab):
+    """The next one is taken (within 3 s: test/sim); without one nothing leaves beside the mesh."""
+    net = Steered(lab, [{"exit": "n4"}, {"exit": "n3"}]).start()
+    head, server = net.mesh.spaces[0], SERVER["ip4"]
+    head.route("default", f"via {net.mesh.outer(2)}")
+    head.ip(f"-6 route add default via {net.mesh.outer(2, 'ip6')}")
+    # what a packet beside the mesh would look like, also in fragments or in another header
+    wire = head.start("tcpdump", "-l", "-n", "-i", "eth0", "-x", f"host {server} or host "
+                      f"{SERVER['ip6']} or ip proto 4 or ip proto 41 or proto gre", name="tcpdump")
+    wire.wait_log("listening on")
+    pings = [net.client.start("ping", *options, "-n", "-i", "0.02", address, name=f"ping{i}")
+             for i, (options, address) in enumerate(((("-4",), server), (("-6",), SERVER["ip6"])))]
+    net.mesh.nodes[3].kill()
+    net.wait_state("active", 1)
+    net.mesh.nodes[2].kill()
+    net.wait_state("fallback")
+    dropped = net.head.drops()["policy-fallback"]
+    wait_until(lambda: net.head.drops()["policy-fallback"] > dropped + 20, 10, "more to be dropped")
+    # a reload and the end of the daemon's links are no holes either
+    net.steer([{"exit": "n4"}])
+    net.mesh.nodes[1].kill()
+    dropped = net.head.drops()["policy-fallback"]
+    wait_until(lambda: net.head.drops()["policy-fallback"] > dropped + 20, 10, "more to be dropped")
+    # nor is that of the daemon itself
+    net.head.kill()
+    time.sleep(1.0)  # some fifty pings of each family
+    assert " > " not in wire.log(), wire.log()
+    net.head.start()
+    time.sleep(0.5)
+    assert " > " not in wire.log(), wire.log()
+    # the wire is seen: without the policy they are on it
+    net.steer(())
+    wire.wait_log(" > ", 5)
+    for process in pings:
+        process.stop()
+
+
+def test_the_source_of_what_is_steered_answers(lab):
+    """Beside the TUN's addresses, or a SID: errors come there, and pings."""
+    net = Steered(lab)
+    net.mesh.reconfigure(1, registry=net.remarks, babel=DIRECT, srv6={"source": "fd00:5:1::100"})
+    net.mesh.reconfigure(2, registry=net.remarks, babel=DIRECT, srv6={"source": "fd00:5:2::1"})
+    before = net.mesh.spaces[0].snapshot()
+    net.mesh.start()
+    net.mesh.wait_up()
+    for i, source in ((1, "fd00:5:1::100"), (2, "fd00:5:2::1")):
+        assert source in net.mesh.spaces[i - 1].ip("-6 addr show dev weft0")
+    wait_ping(net.mesh.spaces[2], "fd00:5:1::100")
+    net.head.stop()
+    assert before.diff(net.mesh.spaces[0].snapshot()) == []
 
 
 def test_an_exit_reaches_what_it_may(lab):
