@@ -233,14 +233,14 @@ static void odd_policies(void **state)
 	assert_int_equal(sim_reload(s, A,
 				 POLICY("drop",
 					 "{via: [n1, n2, n1, n2, n1, n2, n1, n2, n1, n2, n1, n2, "
-	                                 "n1, "
+					 "n1, "
 					 "n2, n1, n2, n1, n2, n1, n2], exit: n3}")),
 		0);
 	went(sent(s), 2 * PACKETS, 20 * PACKETS, 20 * PACKETS);
 	/* a source that is named has no way of its own, and takes none from the SIDs in it */
 	assert_int_equal(sim_reload(s, A,
 				 "srv6: {sources: [\"fd00:5:4::/80\", "
-	                         "\"fd00:5:4::1/128\"]}\n" POLICY("drop", "{exit: n3}")),
+				 "\"fd00:5:4::1/128\"]}\n" POLICY("drop", "{exit: n3}")),
 		0);
 	assert_true(policies_say(s, "\"state\":\"active\""));
 	went(sent(s), 2 * PACKETS, 0, 0);
