@@ -264,6 +264,9 @@ void engine_kernel(struct engine *e)
 		buf_add(&warnings, lines.p, lines.n);
 	}
 	os_reverse_path_check(e->underlay_netns, want, &warnings);
+	r = os_rules_check(e->netlink, want, &warnings);
+	if (r < 0)
+		buf_printf(&warnings, "the rules of others cannot be read: %s\n", strerror(-r));
 	/* Said once, not at every change of an address. */
 	if (!view_equal(buf_view(&warnings), buf_view(&e->warn_kernel)))
 		engine_log_lines(e, OS_WARNING, &warnings);

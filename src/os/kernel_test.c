@@ -432,6 +432,130 @@ static void test_lan_is_protected(void **state)
 	run("ip link del weft-test1", NULL);
 }
 
+/* What another program puts in the place of ours is replaced; what was there before ours stays. */
+static void test_replaced_routes(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	run("ip route add unreachable 10.66.0.0/16 table 252", NULL);
+	fixture_open(&f);
+	assert_int_equal(os_netlink_apply(f.netlink, &f.state, &f.errors), -EEXIST);
+	assert_true(shows("ip route show table 252", "unreachable 10.66.0.0/16"));
+	run("ip route del unreachable 10.66.0.0/16 table 252", NULL);
+	fixture_apply(&f);
+	assert_int_equal(os_netlink_changes(f.netlink), 1);
+	fixture_apply(&f);
+	assert_int_equal(os_netlink_changes(f.netlink), 0);
+	run("ip route replace blackhole 10.66.0.0/16 table 252 proto static", NULL);
+	run("ip -6 route replace unreachable fd00:2::/32 table 252 metric 1024", NULL);
+	run("ip route change default dev weft-test0 table 253 proto 157 mtu 900", NULL);
+	fixture_apply(&f);
+	assert_true(shows("ip route show table 252", "10.66.0.0/16 dev weft-test0 proto 157"));
+	assert_true(shows("ip -6 route show table 252", "fd00:2::/32 dev weft-test0 proto 157"));
+	assert_false(shows("ip -6 route show table 252", "unreachable fd00:2::/32"));
+	assert_false(shows("ip route show table 253", "mtu"));
+	assert_int_equal(os_netlink_withdraw(f.netlink, &f.errors), 0);
+	assert_false(shows("ip route show table all", "10.66.0.0/16"));
+	fixture_close(&f);
+}
+
+/* A device that is bound is known under any name, and gets its own back; one that is gone is told
+ * of, and what has its name now is left alone. */
+static void test_renamed(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	os_netlink_bind(f.netlink, os_tun_facts(f.tun).ifindex);
+	fixture_apply(&f);
+	run("ip link set weft-test0 down; ip link set weft-test0 name weft-test8; "
+	    "ip link set weft-test8 mtu 1300 up",
+		NULL);
+	fixture_apply(&f);
+	assert_true(shows("ip link show weft-test0", "mtu 1400"));
+	assert_true(shows("ip route show table 252", "10.66.0.0/16 dev weft-test0 proto 157"));
+	run("ip link del weft-test0; ip tuntap add weft-test0 mode tun", NULL);
+	assert_int_equal(os_netlink_apply(f.netlink, &f.state, &f.errors), -ENODEV);
+	assert_false(shows("ip addr show weft-test0", "10.66.0.1"));
+	assert_int_equal(os_netlink_withdraw(f.netlink, &f.errors), 0);
+	fixture_close(&f);
+	run("ip link del weft-test0", NULL);
+}
+
+static bool has_picked(const struct kernel_host *h, const char *prefix, uint32_t table)
+{
+	const struct prefix p = net(prefix);
+
+	for (size_t i = 0; i < h->route_count; i++)
+		if (prefix_equal(&h->route[i].destination, &p) && h->route[i].from.table == table)
+			return true;
+	return false;
+}
+
+static void test_host_is_read(void **state)
+{
+	static const struct kernel_pick pick[] = {{254, 12}, {100000, 200}, {31337, 12}};
+	const struct prefix six = net("fd00:7::/64");
+	struct kernel_host h;
+	struct fixture f;
+
+	(void)state;
+	run("ip tuntap add weft-test1 mode tun; ip addr add 10.68.0.1/16 dev weft-test1; "
+	    "ip addr add fd00:7::1/64 dev weft-test1; ip link set weft-test1 up; "
+	    "ip route add 10.50.0.0/16 via 10.68.0.2 proto bird; "
+	    "ip route add 10.51.0.0/16 via 10.68.0.2 proto static; "
+	    "ip route add 10.52.0.0/16 dev weft-test1 proto 200 table 100000; "
+	    "ip -6 route add fd50::/32 dev weft-test1 proto bird; "
+	    "ip route add blackhole 10.53.0.0/16 proto bird",
+		NULL);
+	fixture_open(&f);
+	fixture_apply(&f);
+	run("ip route add 10.54.0.0/16 dev weft-test0 proto bird", NULL);
+	assert_int_equal(os_host_read(f.netlink, pick, 3, &h), 0);
+	assert_int_equal(h.network_count, 2);
+	assert_true(prefix_equal(&h.network[1], &six));
+	assert_int_equal(h.route_count, 3);
+	assert_true(has_picked(&h, "10.50.0.0/16", 254));
+	assert_true(has_picked(&h, "fd50::/32", 254));
+	assert_true(has_picked(&h, "10.52.0.0/16", 100000));
+	os_host_free(&h);
+	assert_int_equal(os_netlink_withdraw(f.netlink, &f.errors), 0);
+	fixture_close(&f);
+	run("ip link del weft-test1; ip route del blackhole 10.53.0.0/16", NULL);
+}
+
+/* Case 71: rules before ours that our packets would go by, and rules among ours. */
+static void test_rules_of_others(void **state)
+{
+	struct buf warnings = {0};
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	fixture_apply(&f);
+	run("ip rule add priority 1000 lookup 99 from 192.0.2.0/24; "
+	    "ip rule add priority 1001 lookup 99 fwmark 0x80000/0xff0000; "
+	    "ip rule add priority 1002 lookup main; ip rule add priority 5210 lookup 52",
+		NULL);
+	assert_int_equal(os_rules_check(f.netlink, &f.state, &warnings), 0);
+	assert_int_equal(warnings.n, 0);
+	run("ip rule add priority 1003 lookup 99 fwmark 0x51; "
+	    "ip rule add priority 5202 lookup 99 from 192.0.2.0/24",
+		NULL);
+	assert_int_equal(os_rules_check(f.netlink, &f.state, &warnings), 0);
+	buf_add(&warnings, "", 1);
+	assert_non_null(strstr((char *)warnings.p, "the rule at priority 1003"));
+	assert_non_null(strstr((char *)warnings.p, "a rule at priority 5202"));
+	buf_free(&warnings);
+	run("for p in 1000 1001 1002 1003 5210; do ip rule del priority $p; done; "
+	    "ip rule del priority 5202 lookup 99",
+		NULL);
+	assert_int_equal(os_netlink_withdraw(f.netlink, &f.errors), 0);
+	fixture_close(&f);
+}
+
 static void test_errors_are_named(void **state)
 {
 	struct fixture f;
@@ -467,6 +591,10 @@ int main(void)
 		cmocka_unit_test(test_reverse_path),
 		cmocka_unit_test(test_address_watch),
 		cmocka_unit_test(test_lan_is_protected),
+		cmocka_unit_test(test_replaced_routes),
+		cmocka_unit_test(test_renamed),
+		cmocka_unit_test(test_host_is_read),
+		cmocka_unit_test(test_rules_of_others),
 		cmocka_unit_test(test_errors_are_named),
 		cmocka_unit_test(test_privilege),
 	};

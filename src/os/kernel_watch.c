@@ -48,7 +48,7 @@ static void emit_return(struct program *p, bool pass)
 	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, pass ? UINT32_MAX : 0));
 }
 
-/* Lets pass: rules that went, news of the TUN's link and addresses that went from it, and routes of
+/* Lets pass: rules, news of the TUN's link and addresses that went from it, and routes of
  * our tables. The kernel's messages are in host order, loads of the filter in network order. Both
  * struct ifinfomsg and struct ifaddrmsg have the interface in their second word; the table of a
  * route is in an attribute, since its field has eight bits. */
@@ -59,11 +59,12 @@ static void program_build(const struct os_netlink *n, struct program *p)
 	const uint32_t attributes = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(struct rtmsg));
 
 	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, type));
-	emit_jump(p, htons(RTM_NEWROUTE), 9, 0);
-	emit_jump(p, htons(RTM_DELROUTE), 8, 0);
-	emit_jump(p, htons(RTM_NEWLINK), 3, 0);
-	emit_jump(p, htons(RTM_DELLINK), 2, 0);
-	emit_jump(p, htons(RTM_DELADDR), 1, 0);
+	emit_jump(p, htons(RTM_NEWROUTE), 10, 0);
+	emit_jump(p, htons(RTM_DELROUTE), 9, 0);
+	emit_jump(p, htons(RTM_NEWLINK), 4, 0);
+	emit_jump(p, htons(RTM_DELLINK), 3, 0);
+	emit_jump(p, htons(RTM_DELADDR), 2, 0);
+	emit_jump(p, htons(RTM_NEWRULE), 3, 0);
 	emit_jump(p, htons(RTM_DELRULE), 2, 3);
 	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, link));
 	emit_jump(p, htonl(n->ifindex), 0, 1);
@@ -134,13 +135,17 @@ static bool lost_route(const struct os_netlink *n, struct nlmsghdr *h)
 		netlink_table_is_ours(n, table ? nla_get_u32(table) : t->rtm_table);
 }
 
+/* One of ours that went; or another's that came or went where it matters. */
 static bool lost_rule(const struct os_netlink *n, struct nlmsghdr *h)
 {
 	struct nlattr *protocol = nlmsg_find_attr(h, sizeof(struct fib_rule_hdr), FRA_PROTOCOL);
 	struct nlattr *priority = nlmsg_find_attr(h, sizeof(struct fib_rule_hdr), FRA_PRIORITY);
+	bool ours = protocol && nla_get_u8(protocol) == n->protocol;
+	uint32_t at = priority ? nla_get_u32(priority) : 0;
 
-	return protocol && nla_get_u8(protocol) == n->protocol && priority &&
-		netlink_set_has(&n->priorities, nla_get_u32(priority));
+	if (ours)
+		return h->nlmsg_type == RTM_DELRULE && netlink_set_has(&n->priorities, at);
+	return at && at <= n->last_priority;
 }
 
 static bool lost_link(const struct os_netlink *n, struct nlmsghdr *h)
@@ -166,6 +171,7 @@ static bool lost_ours(const struct os_netlink *n, struct nlmsghdr *h)
 	case RTM_NEWROUTE:
 	case RTM_DELROUTE:
 		return nlmsg_datalen(h) >= (int)sizeof(struct rtmsg) && lost_route(n, h);
+	case RTM_NEWRULE:
 	case RTM_DELRULE:
 		return nlmsg_datalen(h) >= (int)sizeof(struct fib_rule_hdr) && lost_rule(n, h);
 	case RTM_DELADDR:

@@ -204,6 +204,7 @@ static int netlink_learn(struct os_netlink *n, const struct kernel_state *want)
 	int r = 0;
 
 	n->protocol = want->protocol;
+	n->first_priority = n->last_priority = want->rule_count ? want->rule[0].priority : 0;
 	n->range = want->source_table;
 	n->ranged = want->source_tables;
 	if (want->policy_table)
@@ -213,8 +214,10 @@ static int netlink_learn(struct os_netlink *n, const struct kernel_state *want)
 	for (uint32_t i = 0; i < want->rule_priorities && r == 0; i++)
 		r = netlink_set_add(&n->priorities, want->rule_priority + i);
 	for (size_t i = 0; i < want->rule_count && r == 0; i++) {
-		uint32_t table = want->rule[i].table;
+		uint32_t table = want->rule[i].table, at = want->rule[i].priority;
 
+		n->first_priority = at < n->first_priority ? at : n->first_priority;
+		n->last_priority = at > n->last_priority ? at : n->last_priority;
 		if (table != RT_TABLE_MAIN && table != RT_TABLE_LOCAL)
 			r = netlink_learn_table(n, table);
 		if (r == 0)

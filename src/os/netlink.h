@@ -28,10 +28,11 @@ uint32_t os_netlink_changes(const struct os_netlink *n);
 /* Takes back everything that apply() made, by the marks that it bears. As apply(). */
 int os_netlink_withdraw(struct os_netlink *n, struct buf *errors);
 
-/* Calls fn when another program took away or replaced something that was applied: a rule or a route
- * of ours, an address of the TUN, its name, its MTU or its being up, the TUN itself (or when events
- * were lost, so that it may have). n (borrowed) must have been applied once, and outlives the
- * watch. 0 or a negative errno. */
+/* Calls fn when another program put a rule before or among ours, or took it back there, or took
+ * away or replaced something that was applied: a rule or a route of ours, an address of the TUN,
+ * its name, its MTU or its being up, the TUN itself (or when events were lost, so that it may
+ * have). n (borrowed) must have been applied once, and outlives the watch. 0 or a negative errno.
+ */
 struct os_kernel_watch;
 int os_kernel_watch_new(struct os_loop *l, const struct os_netlink *n, void (*fn)(void *ctx),
 	void *ctx, struct os_kernel_watch **ret);
@@ -93,6 +94,11 @@ struct os_address_watch;
 int os_address_watch_new(struct os_loop *l, const char *netns, void (*fn)(void *ctx), void *ctx,
 	struct os_address_watch **ret);
 void os_address_watch_free(struct os_address_watch *w);
+
+/* Says which rules of other programs stand among those of the state, or before them so that the
+ * tunnels' own packets, which the state marks, go by them: a line each. The state has been applied.
+ * 0 or a negative errno. */
+int os_rules_check(struct os_netlink *n, const struct kernel_state *want, struct buf *warnings);
 
 /* Says where strict reverse path filtering of the namespace would drop answers because the state
  * routes the default into the TUN: a line for each interface, naming it and the sysctl. */

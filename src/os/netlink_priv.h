@@ -21,8 +21,9 @@ struct os_netlink {
 	uint8_t protocol;          /* of what is ours; 0: nothing was applied */
 	struct netlink_set tables; /* where our routes may be */
 	struct netlink_set priorities;
-	uint32_t range, ranged;       /* and in so many tables from this one on */
-	struct kernel_address *added; /* addresses that we put on the TUN */
+	uint32_t first_priority, last_priority; /* of the last state */
+	uint32_t range, ranged;                 /* and in so many tables from this one on */
+	struct kernel_address *added;           /* addresses that we put on the TUN */
 	size_t added_count;
 	struct netlink_routes *applied; /* see netlink_route.c; NULL: none */
 	uint32_t changes;               /* made by the last apply */
