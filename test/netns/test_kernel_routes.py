@@ -145,3 +145,50 @@ def test_ipv4_routes_with_a_source_go_by_rules(lab, killed):
                    5.0, "the leftovers to go")
     mesh.nodes[0].stop()
     assert not before.diff(one.snapshot())
+
+
+# as Tailscale makes them, and wg-quick, which lets the kernel choose the place
+TAILSCALE = "".join(
+    f"ip -{family} rule {{0}} priority {rule}\n" for family in (4, 6) for rule in (
+        "5210 fwmark 0x80000/0xff0000 lookup main", "5230 fwmark 0x80000/0xff0000 lookup default",
+        "5250 fwmark 0x80000/0xff0000 unreachable", "5270 lookup 52"))
+WG_QUICK = ("ip rule {0} not fwmark 0xca6c table 51820\n"
+            "ip rule {0} table main suppress_prefixlength 0\n")
+
+
+def rule_warnings(node):
+    return [line for line in node.ask("status")["warnings"] if "of another program" in line
+            or "another program has a rule" in line]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_rules_of_other_tunnels(lab, first):
+    """host.md 71: they were there before or come later; what stands in the way is told."""
+    mesh = routed(lab, 2)
+    one, node = mesh.spaces[0], mesh.nodes[0]
+    stub(lab, one, "192.0.2.1/24")
+    one.ip("route add default dev lan1 table 51820")
+    one.ip("route add 100.64.0.0/10 dev lan1 table 52")
+    if first:
+        one.sh((TAILSCALE + WG_QUICK).format("add"))
+    mesh.start()
+    if not first:
+        one.sh(TAILSCALE.format("add"))
+    mesh.wait_up()
+    wait_kernel(mesh, 1, [mesh.inner(2)])
+    wait_ping(one, mesh.inner(2))
+    assert "dev lan1" in one.ip("route get 100.64.0.9")
+    assert not rule_warnings(node)
+    if not first:
+        one.sh(WG_QUICK.format("add"))
+        wait_until(lambda: len(rule_warnings(node)) == 1, 3.0, "the rule to be told of")
+        assert "at priority 5199" in rule_warnings(node)[0]
+        one.ip("rule add priority 5201 to 198.51.100.0/24 lookup 52")
+        wait_until(lambda: len(rule_warnings(node)) == 2, 3.0, "the other one to be told of")
+        one.ip("rule del priority 5201 to 198.51.100.0/24 lookup 52")
+        one.sh(WG_QUICK.format("del"))
+        wait_until(lambda: not rule_warnings(node), 3.0, "nothing to be told of")
+        wait_ping(one, mesh.inner(2))
+    before = [rule for rule in one.ip_json("-4 rule show") if rule.get("protocol") != "157"]
+    node.stop()
+    assert one.ip_json("-4 rule show") == before
