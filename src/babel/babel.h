@@ -96,6 +96,13 @@ void babel_iface_alive(struct babel *b, uint32_t iface, bool alive, wtime now);
  * alone counts). It raises the link's cost: see neighbour.c. */
 void babel_iface_loss(struct babel *b, uint32_t iface, double in, double out, wtime now);
 
+/* What went over the link so far, bytes, from any start; without reports, or at other times than
+ * some ten a hello interval, round trips count as they are measured. With them those that the load
+ * explains make no cost: see load.c. SHARED: over all links that have a way out in common. */
+enum { BABEL_LINK_OUT, BABEL_LINK_IN, BABEL_SHARED_OUT, BABEL_SHARED_IN, BABEL_METERS };
+void babel_iface_traffic(struct babel *b, uint32_t iface, const uint64_t bytes[static BABEL_METERS],
+	wtime now);
+
 /* Announces a prefix of this node's own with a metric, or withdraws it. 0, -EINVAL, -ENOMEM. */
 int babel_originate(struct babel *b, const struct babel_prefix *p, uint16_t metric, wtime now);
 void babel_withdraw(struct babel *b, const struct babel_prefix *p, wtime now);
@@ -162,7 +169,7 @@ struct babel_neighbour_info {
 	struct ipaddr address;
 	uint16_t rxcost, txcost, cost; /* cost: what routes through it pay, RTT and loss included */
 	bool has_rtt;
-	int64_t rtt_us; /* smoothed */
+	int64_t rtt_us; /* smoothed, as measured */
 	uint16_t reach; /* hello history, newest in the highest bit */
 	double loss;    /* of hellos received */
 	wtime rtt_at;

@@ -66,6 +66,32 @@ struct babel_lane {
 
 enum babel_lanes { BABEL_LANE_TRIGGER, BABEL_LANE_DUMP, BABEL_LANES };
 
+/* What links carry; see load.c. Rates are bytes a second. */
+enum { BABEL_SLOTS = 52 };
+
+struct babel_slot {
+	wtime end;
+	uint32_t rate[BABEL_METERS];
+};
+
+struct babel_meter {
+	uint64_t last;    /* bytes */
+	uint32_t carried; /* for a hello interval, at most */
+	uint32_t clear;   /* without a queue */
+	uint32_t run_low; /* of the samples that may show that */
+	uint8_t run;
+	int64_t run_over;
+};
+
+struct babel_load {
+	bool known; /* there are reports */
+	wtime at;
+	wtime held_at; /* when the load explained a sample last */
+	unsigned int next, count;
+	struct babel_slot slot[BABEL_SLOTS];
+	struct babel_meter meter[BABEL_METERS];
+};
+
 struct babel_iface {
 	struct hash_node hash; /* by number */
 	struct list all;
@@ -74,6 +100,7 @@ struct babel_iface {
 	struct list ready_link;
 	size_t neighbour_count;
 	double loss_in, loss_out; /* negative: unknown */
+	struct babel_load load;
 	wtime hello_last;
 	struct babel_timer hello, update, out;
 	/* when each kind of output is due; NEVER: none */
@@ -122,6 +149,19 @@ struct babel_rtt {
 /* Takes a sample. True when it was a step: the smoothed value has jumped. */
 bool babel_rtt_sample(struct babel_rtt *r, int64_t us, wtime at);
 
+/* A sample of the round trip: when it went out and came back. */
+struct babel_round {
+	int64_t us; /* 0: none */
+	wtime sent, at;
+};
+
+/* The last rise that was believed under a load. */
+struct babel_risen {
+	wtime since; /* 0: none */
+	int64_t from;
+	uint32_t rate[BABEL_METERS];
+};
+
 struct babel_neighbour_mac { /* RFC 8967 3.2 */
 	bool has_index;
 	uint8_t index[BABEL_INDEX_MAX];
@@ -151,7 +191,15 @@ struct babel_neighbour {
 	bool has_time;
 	uint32_t origin, receive; /* RFC 9616 3.1 */
 	wtime receive_at;
-	struct babel_rtt rtt;
+	struct babel_rtt rtt;  /* of all samples: what is told */
+	struct babel_rtt calm; /* without those that the load explains: what costs are made of */
+	struct babel_round pending;
+	int64_t longest; /* queue that was held */
+	struct babel_risen risen;
+	bool rising, held; /* the last sample was higher; and was not believed */
+	bool holding;      /* the last sample came under a load that explains more */
+	int64_t refuted;   /* the load does not explain this; 0: nothing refutes it */
+	uint8_t falls;
 	struct list routes; /* in the order in which it announces them, as far as it has one */
 	struct list *last;  /* in it: the one that was announced last, or the head */
 	bool ihu_due;
@@ -310,6 +358,10 @@ void babel_neighbour_ihu(struct babel *b, struct babel_neighbour *n, const struc
 void babel_neighbour_recost(struct babel *b, struct babel_neighbour *n, bool step, wtime now);
 double babel_neighbour_loss(const struct babel_neighbour *n);
 uint16_t babel_neighbour_reach(const struct babel_neighbour *n);
+
+/* load.c */
+/* Takes a sample for costs, or not. True when it was a step. */
+bool babel_load_sample(struct babel_neighbour *n, const struct babel_round *r);
 
 /* source.c */
 struct babel_source *babel_source_find(const struct babel_dest *d, const uint8_t id[static 8]);

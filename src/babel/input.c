@@ -43,9 +43,10 @@ static void sample(struct babel *b, struct babel_neighbour *n, const struct babe
 		here = stamp_diff(babel_timestamp(b, at), ihu->ihu.origin);
 		there = stamp_diff(hello->hello.time, ihu->ihu.receive);
 		if (plausible(here) && plausible(there) && here >= there) {
-			bool step = babel_rtt_sample(&n->rtt, here - there, at);
+			struct babel_round r = {here - there, wtime_add(at, -here), at};
 
-			babel_neighbour_recost(b, n, step, now);
+			(void)babel_rtt_sample(&n->rtt, r.us, at);
+			babel_neighbour_recost(b, n, babel_load_sample(n, &r), now);
 		} else {
 			babel_drop(b, BABEL_DROP_TIMESTAMP);
 		}

@@ -174,13 +174,22 @@ void babel_neighbour_flush(struct babel *b, struct babel_neighbour *n, wtime now
 		list_add_tail(&b->neighbour_events, &n->event);
 }
 
+static void rtt_void(struct babel_neighbour *n)
+{
+	n->rtt.valid = n->calm.valid = false;
+	n->pending = (struct babel_round){0};
+	n->risen = (struct babel_risen){0};
+	n->refuted = 0;
+	n->rising = n->held = n->holding = false;
+}
+
 /* The other end has started anew (A.1): what is known of it is void, but who it is. */
 static void start_anew(struct babel *b, struct babel_neighbour *n, wtime now)
 {
 	n->txcost = BABEL_INFINITY;
 	babel_timer_set(b, &n->ihu, WTIME_NEVER);
 	n->has_time = false;
-	n->rtt.valid = false;
+	rtt_void(n);
 	n->multicast.active = n->unicast.active = false;
 	babel_timer_set(b, &n->multicast.timer, WTIME_NEVER);
 	babel_timer_set(b, &n->unicast.timer, WTIME_NEVER);
@@ -335,11 +344,11 @@ static double clean(double p)
 static uint32_t rtt_part(const struct babel_neighbour *n)
 {
 	const struct babel_iface_config *c = &n->ifc->c;
-	int64_t over = n->rtt.used - c->rtt_min_us;
+	int64_t over = n->calm.used - c->rtt_min_us;
 
-	if (!n->rtt.valid || !c->rtt_cost || over <= 0)
+	if (!n->calm.valid || !c->rtt_cost || over <= 0)
 		return 0;
-	if (n->rtt.used >= c->rtt_max_us)
+	if (n->calm.used >= c->rtt_max_us)
 		return c->rtt_cost;
 	return (uint32_t)(c->rtt_cost * over / (c->rtt_max_us - c->rtt_min_us));
 }
@@ -370,7 +379,7 @@ void babel_neighbour_recost(struct babel *b, struct babel_neighbour *n, bool ste
 
 	n->rxcost = good && !n->ifc->dead ? n->ifc->c.cost : BABEL_INFINITY;
 	if (n->rtt.valid && wtime_diff(now, n->rtt.at) > BABEL_RTT_VOID_US)
-		n->rtt.valid = false;
+		rtt_void(n);
 	cost = cost_of(n);
 	if (cost == n->cost)
 		return;

@@ -1,6 +1,8 @@
 /* Loss of a link as its own traffic shows it: of the sequence numbers that the peer used, how many
- * came. It counts over 30 seconds and 1000 numbers at least; Babel makes a cost of what is above
- * 2 %. What a link loses that carries less is seen in the hellos alone. */
+ * came. It counts over 30 seconds and 1000 numbers at least, and as much as two spans in a row
+ * have: the start of one flow overflows a queue once, and that is no property of the way. Babel
+ * makes a cost of what is above 2 %. What a link loses that carries less is seen in the hellos
+ * alone. */
 #include "node/node_priv.h"
 
 enum { LOSS_NUMBERS = 1000 };
@@ -29,10 +31,14 @@ static void begin(struct node_link *l, uint64_t highest, uint64_t numbers, wtime
 
 static void tell(struct node *n, struct node_link *l, bool known, double loss, wtime now)
 {
+	double both = l->has_loss && l->loss < loss ? l->loss : loss;
+
+	if (known && !l->has_loss)
+		both = 0;
 	l->has_loss = known;
 	l->loss = known ? loss : 0;
 	if (l->speaking)
-		babel_iface_loss(n->babel, l->slot + 1, known ? loss : -1, -1, now);
+		babel_iface_loss(n->babel, l->slot + 1, known ? both : -1, -1, now);
 }
 
 void node_loss_tick(struct node *n, struct node_link *l, wtime now)

@@ -247,6 +247,7 @@ void node_tick(struct node *n, wtime now)
 	n->snapshot_dirty |= node_table_waits(n);
 	list_for_each (it, &n->links)
 		node_link_tick(n, container_of(it, struct node_link, list), now);
+	node_load_tick(n, now);
 	node_ike_events(n, now);
 	node_speaker_run(n, now);
 }

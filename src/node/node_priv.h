@@ -431,6 +431,9 @@ void node_move_tick(struct node *n, struct node_link *l, wtime now);
 /* ---- loss.c ---- */
 void node_loss_tick(struct node *n, struct node_link *l, wtime now);
 
+/* ---- load.c ---- */
+void node_load_tick(struct node *n, wtime now);
+
 /* ---- kernel.c ---- */
 /* The desired kernel state anew; false: no memory, the last one stays. */
 bool node_kernel_build(struct node *n);

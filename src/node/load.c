@@ -1,0 +1,37 @@
+/* What links carry, for the speaker: it must know which round trips are made longer by this node's
+ * own traffic. Links of one local endpoint most likely share a way out, and count together too. */
+#include "node/node_priv.h"
+
+static uint64_t read_counter(const uint64_t *c)
+{
+	return __atomic_load_n(c, __ATOMIC_RELAXED);
+}
+
+static void of_socket(struct node *n, uint16_t socket, wtime now)
+{
+	uint64_t bytes[BABEL_METERS] = {0};
+
+	list_for_each (it, &n->links) {
+		const struct node_link *l = container_of(it, struct node_link, list);
+
+		if (l->socket != socket)
+			continue;
+		bytes[BABEL_SHARED_OUT] += read_counter(&l->state->tx_bytes);
+		bytes[BABEL_SHARED_IN] += read_counter(&l->state->rx_bytes);
+	}
+	list_for_each (it, &n->links) {
+		const struct node_link *l = container_of(it, struct node_link, list);
+
+		if (l->socket != socket || !l->speaking)
+			continue;
+		bytes[BABEL_LINK_OUT] = read_counter(&l->state->tx_bytes);
+		bytes[BABEL_LINK_IN] = read_counter(&l->state->rx_bytes);
+		babel_iface_traffic(n->babel, l->slot + 1, bytes, now);
+	}
+}
+
+void node_load_tick(struct node *n, wtime now)
+{
+	for (size_t i = 0; i < n->socket_count; i++)
+		of_socket(n, (uint16_t)i, now);
+}
