@@ -44,13 +44,30 @@ static double uniform(struct sim *s)
 
 /* ---- the network ---- */
 
+/* How long a datagram waits for a path's rate, its own sending included; -1: the queue is full. */
+static int64_t wait_for_rate(struct sim *s, size_t path, uint32_t len)
+{
+	const struct sim_path *p = &s->path[path];
+	wtime begin = wtime_before(s->busy[path], s->now) ? s->now : s->busy[path];
+
+	if (!p->rate)
+		return 0;
+	if (wtime_diff(begin, s->now) * (int64_t)p->rate / W_SEC > (int64_t)p->queue)
+		return -1;
+	s->busy[path] = wtime_add(begin, (int64_t)len * W_SEC / (int64_t)p->rate);
+	return wtime_diff(s->busy[path], s->now);
+}
+
 static void deliver_later(struct sim *s, unsigned int from, unsigned int to, const struct udp_tx *t,
 	const uint8_t *data, uint32_t len)
 {
 	const struct sim_path *p = &s->path[from * s->count + to];
-	struct sim_event *e = w_calloc(1, sizeof(*e) + len);
 	int64_t jitter = p->jitter_us ? (int64_t)(uniform(s) * (double)p->jitter_us) : 0;
+	int64_t wait = wait_for_rate(s, from * s->count + to, len);
+	struct sim_event *e = wait < 0 ? NULL : w_calloc(1, sizeof(*e) + len);
 
+	if (wait < 0)
+		return;
 	sim_must(e != NULL, "memory");
 	e->to = to;
 	e->from_incarnation = s->node[from].incarnation;
@@ -58,7 +75,8 @@ static void deliver_later(struct sim *s, unsigned int from, unsigned int to, con
 	e->tos = t->tos;
 	e->len = len;
 	memcpy(e->data, data, len);
-	sim_must(heap_push(&s->events, &e->timer, wtime_add(s->now, p->delay_us + jitter)) == 0,
+	sim_must(heap_push(&s->events, &e->timer, wtime_add(s->now, wait + p->delay_us + jitter)) ==
+			0,
 		"memory");
 }
 
@@ -101,7 +119,8 @@ static void take_frame(struct sim *s, unsigned int i, const struct tun_tx *f)
 		len += f->iov[k].n;
 	}
 	note(s, frame, len);
-	sim_inner_arrived(n, frame, len);
+	if (!sim_flow_arrived(s, frame, len))
+		sim_inner_arrived(n, frame, len);
 }
 
 static void flush_plane(struct sim *s, unsigned int i)
@@ -260,7 +279,7 @@ void sim_stop(struct sim *s, unsigned int i)
 
 static wtime next_time(struct sim *s)
 {
-	wtime t = heap_next(&s->events);
+	wtime t = wtime_min(heap_next(&s->events), sim_flows_deadline(s));
 
 	for (unsigned int i = 0; i < s->count; i++)
 		if (s->node[i].node)
@@ -303,6 +322,7 @@ static void step(struct sim *s)
 			sim_settle(s, i);
 			observe(s, i, SIM_SETTLED, NULL);
 		}
+	sim_flows_pump(s);
 }
 
 bool sim_run_until(struct sim *s, int64_t us, bool (*done)(struct sim *s))
@@ -357,19 +377,25 @@ void sim_observe(struct sim *s, sim_observer f, void *ctx)
 	s->observer_ctx = ctx;
 }
 
+void sim_inject(struct sim *s, unsigned int i, uint8_t *frame, uint32_t len)
+{
+	struct tun_rx f = {.data = frame, .len = len};
+
+	if (!s->node[i].node)
+		return;
+	plane_input_tun(s->node[i].plane, &f, 1, s->now);
+	flush_plane(s, i);
+	(void)take_reports(s, &s->node[i]);
+	sim_settle(s, i);
+}
+
 void sim_send(struct sim *s, unsigned int from, unsigned int to, enum ip_family family)
 {
 	struct sim_node *n = &s->node[from];
 	uint8_t frame[TUN_FRAME];
-	struct tun_rx f = {.data = frame};
 
-	if (!n->node)
-		return;
-	f.len = sim_inner_packet(frame, from, to, family, n->sent++);
-	plane_input_tun(n->plane, &f, 1, s->now);
-	flush_plane(s, from);
-	(void)take_reports(s, n);
-	sim_settle(s, from);
+	if (n->node)
+		sim_inject(s, from, frame, sim_inner_packet(frame, from, to, family, n->sent++));
 }
 
 uint64_t sim_fingerprint(const struct sim *s)

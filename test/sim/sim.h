@@ -17,6 +17,8 @@ struct sim_path {
 	int64_t delay_us, jitter_us;
 	double loss, duplicate;
 	bool cut;
+	uint64_t rate;  /* bytes a second; 0: no limit */
+	uint64_t queue; /* bytes that wait for the rate at most */
 };
 
 /* Decides on one datagram: false drops it. ike is true for IKE messages; data is without the
@@ -69,6 +71,22 @@ wtime sim_now(const struct sim *s);
 /* Sends an inner packet (a UDP datagram with a number in it) from node a to node b, by IPv4 or
  * IPv6. */
 void sim_send(struct sim *s, unsigned int from, unsigned int to, enum ip_family family);
+
+/* A flow in the manner of TCP from one node to another, by IPv4; see sim_flow.c. */
+struct sim_flow_options {
+	unsigned int from, to;
+	uint16_t bytes; /* of a packet, 64..1280 */
+	uint16_t id;    /* given by sim_flow_start() */
+	double window;  /* packets at most; 0: no limit */
+	uint64_t rate;  /* not like TCP: so many bytes a second whatever happens; 0: like TCP */
+};
+struct sim_flow;
+struct sim_flow *sim_flow_start(struct sim *s, const struct sim_flow_options *o);
+/* It sends no more; freed with the simulation. */
+void sim_flow_stop(struct sim_flow *f);
+/* Packets of it that were acknowledged. */
+uint64_t sim_flow_acked(const struct sim_flow *f);
+
 /* What came: packets delivered at node i to its TUN, duplicates among them, and sent ones. */
 uint64_t sim_delivered(const struct sim *s, unsigned int i);
 uint64_t sim_duplicates(const struct sim *s, unsigned int i);

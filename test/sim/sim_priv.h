@@ -46,6 +46,9 @@ struct sim {
 	struct rng rng;
 	struct heap events;
 	struct sim_path *path;
+	wtime *busy; /* of each path: until then its rate is taken */
+	struct list flows;
+	uint16_t flow_ids;
 	struct sim_node *node;
 	sim_filter filter;
 	void *filter_ctx;
@@ -64,4 +67,11 @@ void sim_plane_start(struct sim *s, unsigned int i);
  */
 uint32_t sim_inner_packet(uint8_t *out, unsigned int from, unsigned int to, enum ip_family family,
 	uint64_t number);
+/* Gives a node's TUN a frame. */
+void sim_inject(struct sim *s, unsigned int i, uint8_t *frame, uint32_t len);
+/* True when it was a flow's. */
+bool sim_flow_arrived(struct sim *s, const uint8_t *frame, uint32_t len);
+void sim_flows_pump(struct sim *s);
+wtime sim_flows_deadline(const struct sim *s);
+void sim_flows_free(struct sim *s);
 void sim_inner_arrived(struct sim_node *n, const uint8_t *frame, uint32_t len);

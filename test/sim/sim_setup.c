@@ -150,7 +150,9 @@ struct sim *sim_new(const struct sim_options *o)
 	s->verbose = getenv("SIM_VERBOSE") != NULL;
 	s->node = w_calloc(s->count, sizeof(*s->node));
 	s->path = w_calloc((size_t)s->count * s->count, sizeof(*s->path));
-	sim_must(s->node && s->path, "memory");
+	s->busy = w_calloc((size_t)s->count * s->count, sizeof(*s->busy));
+	list_init(&s->flows);
+	sim_must(s->node && s->path && s->busy, "memory");
 	for (unsigned int i = 0; i < s->count * s->count; i++)
 		s->path[i] = o->path;
 	for (unsigned int i = 0; i < s->count; i++) {
@@ -184,8 +186,10 @@ void sim_free(struct sim *s)
 	while ((h = heap_pop(&s->events)))
 		w_free(container_of(h, struct sim_event, timer));
 	heap_done(&s->events);
+	sim_flows_free(s);
 	buf_free(&s->reply);
 	w_free(s->path);
+	w_free(s->busy);
 	w_free(s->node);
 	w_free(s);
 }
