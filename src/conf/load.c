@@ -147,34 +147,74 @@ static void check_together(struct load *s)
 	}
 }
 
-static bool is_known(const struct load *s, const struct conf_hop *h)
+/* How many SIDs a name may stand for. */
+static unsigned int count_sids(const struct load *s, const struct conf_hop *h)
 {
 	const struct config *c = s->l->config;
 	const struct registry *r = s->l->registry;
 	const char *slash = strchr(h->text, '/');
+	unsigned int n = 0;
 
 	for (size_t i = 0; i < c->srv6.sid_count; i++)
 		if (strcmp(c->srv6.sid[i].name, h->text) == 0)
-			return true;
+			return 1;
 	for (size_t i = 0; i < r->node_count; i++)
-		if (r->node[i].has_srv6 &&
+		n += r->node[i].has_srv6 &&
 			strcmp(r->node[i].name, slash ? slash + 1 : h->text) == 0 &&
 			(!slash ||
 				(strlen(r->node[i].organization) == (size_t)(slash - h->text) &&
 					memcmp(r->node[i].organization, h->text,
-						(size_t)(slash - h->text)) == 0)))
-			return true;
-	return false;
+						(size_t)(slash - h->text)) == 0));
+	return n;
 }
 
 static void check_hop(struct load *s, const struct conf_hop *h)
 {
-	if (h->text && h->sid.family == IP_NONE && !is_known(s, h))
+	unsigned int n = h->text && h->sid.family == IP_NONE ? count_sids(s, h) : 1;
+
+	if (n == 0)
 		complain(s->warnings, s->l->config->file, &h->at,
 			"\"%.60s\" has no SID: the registry needs remarks.weft.srv6 for such a "
 			"node, "
 			"or srv6.sids the name",
 			h->text);
+	else if (n > 1)
+		complain(s->warnings, s->l->config->file, &h->at,
+			"\"%.60s\" is a node of several organizations; the first of the registry "
+			"is taken: write organization/name",
+			h->text);
+}
+
+static bool overlap(const struct prefix *a, const struct prefix *b)
+{
+	return prefix_covers(a, b) || prefix_covers(b, a);
+}
+
+/* Two nodes with the same SIDs: what is for one may come to the other. The first such pair. */
+static void check_locators(struct load *s)
+{
+	const struct registry *r = s->l->registry;
+	const struct config *c = s->l->config;
+
+	for (size_t i = 0; i < r->node_count; i++) {
+		const struct registry_node *x = &r->node[i], *y = NULL;
+		bool self = strcmp(x->name, c->node.name) == 0 &&
+			strcmp(x->organization, c->node.organization) == 0;
+
+		for (size_t k = 0; k < i && !y; k++)
+			if (x->has_srv6 && r->node[k].has_srv6 &&
+				overlap(&x->srv6, &r->node[k].srv6))
+				y = &r->node[k];
+		if (!y && x->has_srv6 && !self && c->srv6.locator.len &&
+			overlap(&x->srv6, &c->srv6.locator))
+			y = find_node(s, c->node.organization, c->node.name);
+		if (!y)
+			continue;
+		complain(s->warnings, c->registry, NULL,
+			"the locators of \"%.60s\" and \"%.60s\" have SIDs in common", y->name,
+			x->name);
+		return;
+	}
 }
 
 static void check_policies(struct load *s)
@@ -221,6 +261,7 @@ int conf_load(const struct conf_files *files, const struct conf_source *source,
 	if (!err) {
 		check_together(&s);
 		check_policies(&s);
+		check_locators(&s);
 		check_effect(&s);
 	}
 	if (!err && (errors->text.failed || warnings->text.failed))

@@ -20,6 +20,20 @@
 	"\\n-----END PUBLIC KEY-----\", \"nodes\": [{\"common_name\": \"" name                     \
 	"\", \"endpoints\": []}]}]"
 
+/* Two organizations with a node b each, and what their locators are. */
+#define TWO(one, two)                                                                              \
+	"[{\"organization\": \"acme\", \"public_key\": \"-----BEGIN PUBLIC KEY-----\\n" PUBLIC     \
+	"\\n-----END PUBLIC KEY-----\", \"nodes\": [{\"common_name\": \"sin1\", \"endpoints\": "   \
+	"[]},"                                                                                     \
+	"{\"common_name\": \"b\", \"endpoints\": [], \"remarks\": {\"weft\": {\"srv6\": \"" one    \
+	"\"}}}]}, {\"organization\": \"beta\", \"public_key\": \"-----BEGIN PUBLIC "               \
+	"KEY-----\\n" OTHER                                                                        \
+	"\\n-----END PUBLIC KEY-----\", \"nodes\": [{\"common_name\": \"b\", \"endpoints\": [], "  \
+	"\"remarks\": {\"weft\": {\"srv6\": \"" two "\"}}}]}]"
+#define POLICY(exit)                                                                               \
+	"srv6: {locator: \"fd00:5:9::/64\"}\n"                                                     \
+	"policies: [{name: a, destination: 10.0.0.0/8, exit: " exit "}]\n"
+
 /* What the files of a case hold; NULL: no such file, and the error of reading it. */
 struct stand {
 	const char *config, *key, *registry;
@@ -47,6 +61,16 @@ static const struct stand stands[] = {
 		REGISTRY(PUBLIC, "sin1"), 0, NULL, "weft.yaml:4:44: ", "the node \"tyo1\""},
 	{CONFIG "underlay: {vrf: blue}\n", PRIVATE, REGISTRY(PUBLIC, "sin1"), 0, NULL,
 		"weft.yaml: ", "underlay.vrf has no effect"},
+	{CONFIG POLICY("beta/b"), PRIVATE, TWO("fd00:5:1::/64", "fd00:5:2::/64"), 0, NULL, NULL,
+		NULL},
+	{CONFIG POLICY("b"), PRIVATE, TWO("fd00:5:1::/64", "fd00:5:2::/64"), 0, NULL,
+		"weft.yaml:5:", "write organization/name"},
+	{CONFIG POLICY("c"), PRIVATE, TWO("fd00:5:1::/64", "fd00:5:2::/64"), 0, NULL,
+		"weft.yaml:5:", "\"c\" has no SID"},
+	{CONFIG POLICY("acme/b"), PRIVATE, TWO("fd00:5:1::/64", "fd00:5::/32"), 0, NULL,
+		"registry.json: ", "have SIDs in common"},
+	{CONFIG POLICY("acme/b"), PRIVATE, TWO("fd00:5:1::/64", "fd00:5:9::/96"), 0, NULL,
+		"registry.json: ", "have SIDs in common"},
 };
 
 static const struct stand *now; /* read by the function that stands in for a file system */
