@@ -8,6 +8,7 @@
 #include "engine/engine_priv.h"
 #include "os/clock.h"
 #include "os/privilege.h"
+#include "os/sandbox.h"
 
 enum { LOW_PORT = 1024, STOP_TURN_US = 1000 };
 
@@ -174,6 +175,20 @@ static void start_watches(struct engine *e, const char *registry)
 	engine_watch(e, registry);
 }
 
+/* Everything is open: what is not needed from here on is given up, before there are threads. */
+static int start_sandbox(struct engine *e)
+{
+	const struct os_sandbox_keep keep = {.other_netns = e->tun_netns || e->underlay_netns};
+	int r = os_lock_memory();
+
+	if (r < 0)
+		os_log_printf(&e->config.log, OS_WARNING,
+			"memory cannot be locked, keys may get into swap space: %s; systemd: "
+			"LimitMEMLOCK=infinity",
+			strerror(-r));
+	return os_sandbox_enter(&keep, &e->error);
+}
+
 static int start_thread(struct engine *e)
 {
 	sigset_t all, before;
@@ -213,7 +228,8 @@ static int engine_start(struct engine *e)
 		return r;
 	start_watches(e, e->config.watch);
 	e->config.watch = NULL;
-	return start_thread(e);
+	r = start_sandbox(e);
+	return r < 0 ? r : start_thread(e);
 }
 
 int engine_new(const struct engine_config *c, struct engine **ret, struct buf *error)

@@ -1,0 +1,88 @@
+"""What the running daemon still may, and what it leaves behind."""
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from lab import Mesh, build_folder, wait_ping, wait_until
+from lab.core import run
+
+NET_BIND_SERVICE, NET_ADMIN, SYS_ADMIN = 10, 12, 21
+CLOEXEC = 0o2000000
+
+
+def threads(node):
+    """{thread: {field of its status: text}}"""
+    found = {}
+    for task in Path(f"/proc/{node.process.pid}/task").iterdir():
+        lines = (task / "status").read_text().splitlines()
+        found[task.name] = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    return found
+
+
+def capabilities(text):
+    return {bit for bit in range(64) if int(text, 16) >> bit & 1}
+
+
+def sanitized():
+    return "__asan_init" in run(["nm", "-D", build_folder() / "weftd"]).stdout
+
+
+@pytest.fixture
+def mesh(lab):
+    mesh = Mesh(lab, 2)
+    mesh.start()
+    mesh.wait_up()
+    wait_ping(mesh.spaces[0], mesh.inner(2))
+    return mesh
+
+
+def test_every_thread_has_dropped_what_it_does_not_need(mesh):
+    node = mesh.nodes[0]
+    assert len(threads(node)) >= 2
+    for fields in threads(node).values():
+        for kind in ("CapEff", "CapPrm"):
+            assert capabilities(fields[kind]) == {NET_BIND_SERVICE, NET_ADMIN}
+        assert not capabilities(fields["CapInh"]) and not capabilities(fields["CapAmb"])
+        if not sanitized():
+            assert fields["NoNewPrivs"].strip() == "1"
+            assert fields["Seccomp"].strip() == "2"  # a filter
+    # and does all the same what a running daemon does
+    node.config["announce"] = ["10.77.0.0/16"]
+    node.configure(node.config)
+    node.reload()
+    node.tool("rekey", "n2")
+    mesh.wait_one_pair()
+
+
+def test_a_namespace_of_its_own_costs_one_capability_more(lab):
+    mesh = Mesh(lab, 2)
+    inside = lab.ns("inside")
+    node = mesh.reconfigure(1, tun={**mesh.config(1)["tun"], "netns": inside.name})
+    mesh.start()
+    mesh.wait_up()
+    wait_ping(inside, mesh.inner(2))
+    for fields in threads(node).values():
+        assert capabilities(fields["CapEff"]) == {NET_BIND_SERVICE, NET_ADMIN, SYS_ADMIN}
+
+
+def test_no_descriptor_would_survive_a_new_program(mesh):
+    for node in mesh.nodes:
+        folder = Path(f"/proc/{node.process.pid}/fdinfo")
+        for fd in sorted(folder.iterdir(), key=lambda path: int(path.name)):
+            if int(fd.name) <= 2:
+                continue
+            flags = int(fd.read_text().split("flags:")[1].split()[0], 8)
+            assert flags & CLOEXEC, os.readlink(f"/proc/{node.process.pid}/fd/{fd.name}")
+
+
+def test_a_crash_leaves_no_core(mesh):
+    """operation.md 77: keys are in no core, whatever limit the daemon was started with."""
+    node = mesh.nodes[0]
+    limits = Path(f"/proc/{node.process.pid}/limits").read_text()
+    core, = [line for line in limits.splitlines() if line.startswith("Max core file size")]
+    assert core.split()[4:6] == ["0", "0"]
+    node.process.signal(signal.SIGABRT)
+    wait_until(lambda: not node.process.running, 10.0, "the daemon to end")
+    assert not [path for path in Path(f"{node.dir}").rglob("*core*")]
