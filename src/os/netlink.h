@@ -100,6 +100,10 @@ void os_address_watch_free(struct os_address_watch *w);
  * 0 or a negative errno. */
 int os_rules_check(struct os_netlink *n, const struct kernel_state *want, struct buf *warnings);
 
+/* Says which chains of the namespace's firewall drop what is forwarded: a line each. 0 or a
+ * negative errno; a kernel without nf_tables has none. */
+int os_forward_check(const char *netns, struct buf *warnings);
+
 /* Says where strict reverse path filtering of the namespace would drop answers because the state
  * routes the default into the TUN: a line for each interface, naming it and the sysctl. */
 void os_reverse_path_check(const char *netns, const struct kernel_state *want,
