@@ -128,6 +128,7 @@ static void request_node(struct engine *e, struct view line, struct buf *reply)
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
 		buf_add(&lines, parts[i]->p, parts[i]->n);
 	engine_exit_warnings(e, &lines);
+	engine_forward_warnings(e, &lines);
 	if (lines.failed)
 		lines.n = 0;
 	lines_of(&lines, warnings);

@@ -359,6 +359,7 @@ void engine_free(struct engine *e)
 	buf_free(&e->warn_files);
 	buf_free(&e->warn_reload);
 	buf_free(&e->warn_kernel);
+	buf_free(&e->warn_forward);
 	buf_free(&e->warn_exit);
 	w_free(e->tun_netns);
 	w_free(e->underlay_netns);

@@ -28,6 +28,7 @@ enum {
 	ENGINE_RESTORE_GAP_US = 1000000,  /* between two such */
 	ENGINE_RESTORE_LOG_US = 10000000, /* between two lines about it */
 	ENGINE_HOST_US = 500000,          /* between two looks at the host's routes */
+	ENGINE_FORWARD_US = 1000000,      /* between two looks at the firewall */
 	ENGINE_TUN_US = 1000000,          /* between two tries to make the TUN again */
 	ENGINE_NAT_RETRY_US = 30000000,   /* after rules that could not be set up */
 	ENGINE_NAT_ORDER_US = 15000000,   /* the helper may take to set them up */
@@ -160,6 +161,8 @@ struct engine {
 	/* kernel state that another program took away: when to restore it (NEVER: nothing is
 	 * missing), not before restore_next; restored since the last line about it */
 	wtime restore_at, restore_next, restore_log_at;
+	wtime forward_at; /* when to look at the firewall again, for status */
+	struct buf warn_forward;
 	uint32_t restored, restore_changes; /* changes: since restore_at was set */
 	wtime mended_at;  /* when something was put right because addresses changed */
 	int failed;       /* negative errno */
@@ -210,6 +213,8 @@ void engine_restore_start(struct engine *e);
 /* Restores it when that is due. */
 void engine_restore(struct engine *e, wtime now);
 /* ---- host.c ---- */
+/* A line for each chain of the firewall that drops what this node is to forward. */
+void engine_forward_warnings(struct engine *e, struct buf *lines);
 /* Watches the host's routes; a failure is a warning. */
 void engine_host_watch(struct engine *e);
 /* The node picks others. */

@@ -58,3 +58,22 @@ void engine_host(struct engine *e, wtime now)
 	node_host(e->node, &h, now);
 	os_host_free(&h);
 }
+
+/* Looked at when somebody asks, since no event tells of it, and not more than once a second. */
+void engine_forward_warnings(struct engine *e, struct buf *lines)
+{
+	const struct kernel_state *want = node_kernel(e->node);
+	wtime now = os_now();
+	int r = 0;
+
+	if (wtime_due(e->forward_at, now)) {
+		e->forward_at = wtime_add(now, ENGINE_FORWARD_US);
+		buf_free(&e->warn_forward);
+		if (want->keep_count || want->forward4 || want->forward6)
+			r = os_forward_check(e->tun_netns, &e->warn_forward);
+		if (r < 0)
+			buf_printf(&e->warn_forward, "the firewall cannot be looked at: %s\n",
+				strerror(-r));
+	}
+	buf_add(lines, e->warn_forward.p, e->warn_forward.n);
+}

@@ -192,3 +192,32 @@ def test_rules_of_other_tunnels(lab, first):
     before = [rule for rule in one.ip_json("-4 rule show") if rule.get("protocol") != "157"]
     node.stop()
     assert one.ip_json("-4 rule show") == before
+
+
+FORWARD_DROP = """
+table ip filter {
+    chain FORWARD { type filter hook forward priority 0; policy drop; }
+    chain INPUT { type filter hook input priority 0; policy drop; accept; }
+}
+"""
+
+
+def test_a_firewall_that_drops_what_is_forwarded(lab):
+    """host.md 72: as a container engine sets it; what goes from link to link is no matter of it."""
+    mesh = routed(lab, announce={2: ["10.1.2.0/24"]},
+                  config={1: {"peers": {"exclude": ["n3"]}}, 3: {"peers": {"exclude": ["n1"]}}})
+    for ns in mesh.spaces:
+        ns.run("nft", "-f", "-", stdin=FORWARD_DROP)
+    mesh.start()
+    for i, links in ((1, 1), (2, 2), (3, 1)):
+        mesh.nodes[i - 1].wait_up(links)
+    wait_ping(mesh.spaces[0], mesh.inner(3))
+
+    def told(i):
+        return [line for line in mesh.nodes[i - 1].ask("status")["warnings"] if "firewall" in line]
+
+    # n2 has a LAN to forward for
+    assert len(told(2)) == 1 and "chain FORWARD of table ip filter" in told(2)[0]
+    assert not told(1)
+    mesh.spaces[1].run("nft", "delete table ip filter")
+    wait_until(lambda: not told(2), 3.0, "nothing to be told of")
