@@ -2,16 +2,18 @@
 
    n1, n2, n3 on a switch; where a test has it, n1 and n3 meet on an emulated wire alone.
 """
+import time
 
 import pytest
 
-from lab import Failed, Mesh, Ping, ping, wait_ping, wait_until
+from lab import Failed, Iperf, Mesh, Ping, ping, wait_ping, wait_until
 
 HELLO_S = 1
 BABEL = {"static_routes": [], "babel": {"hello": f"{HELLO_S}s"}}
 LEARNED_S = 20.0
 MOVED_S = 60.0
 SLOW_MS = 80
+LOADED_S = 15
 
 
 def lan(i):
@@ -167,6 +169,33 @@ def test_traffic_takes_the_relay_while_the_wire_is_slow(lab):
         wait_way(mesh, 3, 1, "n1")
         running.wait_received(100)
     assert running.result.lost == 0, running.result
+
+
+def test_a_queue_of_our_own_moves_nothing(lab):
+    """TCP fills a wire with 300 ms of buffer: the round trip that is told grows, the way stays."""
+    mesh = routed(lab)
+    wire = own_wire(lab, mesh)
+    mesh.start()
+    mesh.wait_up()
+    wait_way(mesh, 1, 3, "n3")
+    wait_way(mesh, 3, 1, "n1")
+    wire.set(rate_mbit=20, queue_bytes=20e6 / 8 * 0.3)
+    time.sleep(4 * HELLO_S)  # round trips of the wire as it is
+    load = Iperf(mesh.spaces[0], mesh.spaces[2], mesh.inner(3))
+    client = mesh.spaces[0].start("iperf3", "-C", "cubic", "-c", mesh.inner(3),
+                                  "-t", LOADED_S, name="load")
+    seen, told = set(), 0
+    end = time.monotonic() + LOADED_S
+    while time.monotonic() < end:
+        seen |= {(way(mesh, 1, 3), way(mesh, 3, 1))}
+        told = max([told] + [route["via"]["rtt_ms"] or 0
+                             for route in routes(mesh, 1, f"{mesh.inner(3)}/32")
+                             if route["via"]["peer"]["name"] == "n3"])
+        time.sleep(0.2)
+    client.wait()
+    load.server.stop()
+    assert told > 100  # or there was no queue
+    assert seen == {("n3", "n1")}
 
 
 def test_the_relay_dies(lab):
