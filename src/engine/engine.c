@@ -228,7 +228,8 @@ static int engine_start(struct engine *e)
 		return r;
 	start_watches(e, e->config.watch);
 	e->config.watch = NULL;
-	r = start_sandbox(e);
+	if (e->config.sandbox)
+		r = start_sandbox(e);
 	return r < 0 ? r : start_thread(e);
 }
 

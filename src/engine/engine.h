@@ -26,6 +26,9 @@ struct engine_config {
 	struct os_runner *runner; /* borrowed for the engine's life; NULL: scripts are not run */
 	const char *watch;    /* a file whose change is a reload too (the registry); NULL: none */
 	struct view warnings; /* lines, for status; borrowed for the call of engine_new() */
+	/* Gives up, for good and for the whole process, what is not needed once everything is open:
+	 * see os/sandbox.h. */
+	bool sandbox;
 };
 
 /* Takes everything that is needed, in order: privilege, node, control socket, UDP sockets, TUN,

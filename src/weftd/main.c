@@ -150,6 +150,7 @@ static int run(struct options *o, struct conf_loaded *l, struct buf *warnings)
 		.load_ctx = o,
 		.runner = o->runner,
 		.watch = l->config->registry,
+		.sandbox = true,
 		.log = os_log_open((enum os_level)l->config->log)};
 	struct buf error = {0};
 	struct engine *e = NULL;
