@@ -31,6 +31,7 @@ enum {
 	FULL_OF = 4,          /* full is 3 of 4 parts of what it has carried */
 	FORGET_PART = 8192,   /* of a slot: half of it in about 24 minutes at the default hello */
 	RISE_MIN_US = 2000,   /* as the step rule has it */
+	UNSEEN = 4,           /* a queue may have been so many times as long as it is now */
 	LONGEST_PART = 64,    /* of the longest queue is forgotten with a sample */
 	FALLS = 3,            /* shorter in a row under load: believed */
 	BLAME_US = 120000000, /* a rise that goes with the load so soon was made by it */
@@ -296,7 +297,9 @@ static int64_t left_over(const struct babel_load *l, unsigned int m, wtime when,
  * been, must have become shorter than the sample says. */
 static bool refutes(const struct babel_neighbour *n, const struct babel_round *r)
 {
-	int64_t over = r->us - n->calm.used, queue = larger(over, n->longest) * 5 / 4;
+	int64_t over = r->us - n->calm.used;
+	/* its longest moment was hardly met by a sample */
+	int64_t queue = larger(over * UNSEEN, n->longest * 5 / 4);
 	struct burden w;
 
 	if (!n->held)
