@@ -203,7 +203,7 @@ static bool row(size_t n, size_t degree, const struct limits *l)
 	else
 		printf("| %zu pairs apart after %d s |\n", s.missing, REACH_MAX_S);
 	fflush(stdout);
-	ok = ok && r.reached_s <= l->reach_s && r.kbit <= l->kbit && r.kbit_begin <= l->kbit;
+	ok = ok && r.reached_s <= l->reach_s && r.kbit <= l->kbit;
 	bed_end(&s.bed);
 	w_free(s.routed);
 	w_free(s.degree);
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
 		.window_s = WINDOW_S};
 	bool ok = true, any = false;
 
-	printf("| network | routes a node | all reached, s | kbit/s a node until 30 s after "
+	printf("| network | routes a node | all reached, s | kbit/s a node as it comes up "
 	       "| kbit/s a node, steady | packets/s a node | kB a node | CPU, us a node-second |\n"
 	       "|---|---|---|---|---|---|---|---|\n");
 	for (int i = 1; i < argc; i++) {
