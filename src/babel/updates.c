@@ -234,6 +234,15 @@ void babel_update_fire(struct babel *b, struct babel_timer *t, wtime now)
 		babel_dump_start(b, container_of(t, struct babel_iface, update), false, now);
 }
 
+/* For how long what is said now holds: the table may have grown since the last dump began, and the
+ * next one takes the longer. */
+static uint16_t promise(const struct babel *b, const struct babel_iface *ifc)
+{
+	uint16_t next = babel_centiseconds(update_interval(b, ifc));
+
+	return next > ifc->interval_cs ? next : ifc->interval_cs;
+}
+
 bool babel_decide(const struct babel *b, const struct babel_iface *ifc, const struct babel_dest *d,
 	struct babel_update *ret)
 {
@@ -242,7 +251,7 @@ bool babel_decide(const struct babel *b, const struct babel_iface *ifc, const st
 	bool ip4 = d->prefix.destination.addr.family == IP4;
 
 	*ret = (struct babel_update){.prefix = d->prefix,
-		.interval = ifc->interval_cs,
+		.interval = promise(b, ifc),
 		.metric = BABEL_INFINITY,
 		.next_hop4 = ip4 ? ifc->c.own4 : (struct ipaddr){0}};
 	if (b->stopped || (ip4 && !ifc->c.ipv4))
