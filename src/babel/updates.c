@@ -230,8 +230,12 @@ void babel_dump_start(struct babel *b, struct babel_iface *ifc, bool fresh, wtim
 
 void babel_update_fire(struct babel *b, struct babel_timer *t, wtime now)
 {
-	if (!b->stopped)
-		babel_dump_start(b, container_of(t, struct babel_iface, update), false, now);
+	struct babel_iface *ifc = container_of(t, struct babel_iface, update);
+
+	if (ifc->dump_next != BABEL_NO_DUMP) /* or the end of a large table would never be told */
+		babel_timer_set(b, t, wtime_add(now, DUMP_AGAIN_US));
+	else if (!b->stopped)
+		babel_dump_start(b, ifc, false, now);
 }
 
 /* For how long what is said now holds: the table may have grown since the last dump began, and the

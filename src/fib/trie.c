@@ -28,9 +28,13 @@ struct trie_node {
 	struct trie_node *child[];
 };
 
-static unsigned int count_bits(uint64_t x)
+/* In place: what the compiler has for processors without such an instruction is a call. */
+static inline unsigned int count_bits(uint64_t x)
 {
-	return (unsigned int)__builtin_popcountll(x);
+	x -= x >> 1 & UINT64_C(0x5555555555555555);
+	x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+	x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+	return (unsigned int)(x * UINT64_C(0x0101010101010101) >> 56);
 }
 
 /* How many of the set bits lie below bit i. */
