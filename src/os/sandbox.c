@@ -234,13 +234,26 @@ static int filter_calls(bool other_netns)
 	return r;
 }
 
+/* Of what is needed stays what there is: a user with CAP_NET_ADMIN alone needs no low port. */
 static int drop_capabilities(bool other_netns)
 {
-	capng_clear(CAPNG_SELECT_ALL);
-	if (capng_updatev(CAPNG_ADD, (capng_type_t)(CAPNG_EFFECTIVE | CAPNG_PERMITTED),
-		    CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, other_netns ? CAP_SYS_ADMIN : -1, -1) < 0)
+	const unsigned int needed[] = {CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_SYS_ADMIN};
+	const size_t n = other_netns ? 3 : 2;
+	bool had[3], bounds;
+
+	if (capng_get_caps_process() < 0)
 		return -EINVAL;
-	return capng_apply(CAPNG_SELECT_ALL) < 0 ? -EPERM : 0;
+	for (size_t i = 0; i < n; i++)
+		had[i] = capng_have_capability(CAPNG_PERMITTED, needed[i]);
+	/* without it the bounding set cannot be changed, which no_new_privs makes no matter */
+	bounds = capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP);
+	capng_clear(CAPNG_SELECT_ALL);
+	for (size_t i = 0; i < n; i++)
+		if (had[i] &&
+			capng_update(CAPNG_ADD, (capng_type_t)(CAPNG_EFFECTIVE | CAPNG_PERMITTED),
+				needed[i]) < 0)
+			return -EINVAL;
+	return capng_apply(bounds ? CAPNG_SELECT_ALL : CAPNG_SELECT_CAPS) < 0 ? -EPERM : 0;
 }
 
 int os_sandbox_enter(const struct os_sandbox_keep *keep, struct buf *error)
