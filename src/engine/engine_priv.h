@@ -17,6 +17,8 @@ enum {
 	ENGINE_UNKNOWN_RING = 1 << 19, /* IKE of anybody */
 	ENGINE_TUN_READS = 16,         /* a round, at most */
 	ENGINE_TUN_READS_MIN = 2,      /* when few wait */
+	ENGINE_PAUSE_FRAMES = 8,       /* small ones in a round and nothing else: a short pause, */
+	ENGINE_PAUSE_NS = 10000,       /* to which Linux adds up to 50 us, the timer slack */
 	ENGINE_FRAME_SMALL = 2048,     /* bytes: four such frames count as one */
 	ENGINE_LOOK_AFTER = 16,        /* frames and buffers handled between looks at epoll */
 	ENGINE_UDP_BUFFERS = 8,        /* a round */
@@ -84,6 +86,7 @@ struct engine_plane {
 	int epoll;
 	bool pushed; /* something went up in this round */
 	bool tun_gone;
+	bool pause;             /* before it sleeps */
 	wtime too_long_at;      /* not before it is TOO_LONG told again */
 	size_t first_socket;    /* who is read first, by turns */
 	uint64_t ready;         /* what is not known to be empty: see plane_thread.c */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 #include "base/mem.h"
 #include "engine/engine_priv.h"
@@ -274,6 +275,7 @@ static void round_tun(struct engine_plane *t, wtime now)
 	else if (quarters < 2 * t->tun_reads && t->tun_reads > ENGINE_TUN_READS_MIN)
 		t->tun_reads /= 2;
 	t->handled += n;
+	t->pause = n >= ENGINE_PAUSE_FRAMES && n == quarters;
 }
 
 /* Leaves out what came by an interface that may not be used; an address of such an interface is
@@ -324,6 +326,8 @@ static void round_udp(struct engine_plane *t, wtime now)
 			plane_input_udp(t->plane, rx, (size_t)n, now);
 	}
 	t->first_socket++;
+	if (used > 0)
+		t->pause = false;
 	t->handled += (unsigned int)used;
 }
 
@@ -353,6 +357,19 @@ static void plane_sleep(struct engine_plane *t)
 	if (ring_empty(&t->down) && !atomic_load(&t->stop))
 		plane_look(t, -1);
 	atomic_store(&t->asleep, false);
+}
+
+/* Many small frames one after the other come from a program that sends without cease. Who sleeps
+ * now is woken by the next of them, at the price of many packets to both; so a few more are let
+ * come. Their queue has room for them. */
+static void plane_pause(struct engine_plane *t)
+{
+	const struct timespec some = {.tv_nsec = ENGINE_PAUSE_NS};
+
+	(void)nanosleep(&some, NULL);
+	t->pause = false;
+	if (!t->tun_gone)
+		t->ready |= READY_TUN;
 }
 
 static void plane_finish(struct engine_plane *t)
@@ -385,7 +402,9 @@ void *engine_plane_thread(void *arg)
 		plane_push_done(t);
 		if (stop && ring_empty(&t->down))
 			break;
-		if (t->ready == 0)
+		if (t->ready == 0 && t->pause)
+			plane_pause(t);
+		else if (t->ready == 0)
 			plane_sleep(t);
 		else if (t->handled >= ENGINE_LOOK_AFTER)
 			plane_look(t, 0);
