@@ -92,9 +92,9 @@ void babel_iface_remove(struct babel *b, uint32_t iface, wtime now);
 /* The link is known to be dead (or alive again), before any hello says so: its neighbours' costs
  * become infinite at once; alive: hellos are sent at once. */
 void babel_iface_alive(struct babel *b, uint32_t iface, bool alive, wtime now);
-/* Loss as the data path measured it, 0..1 in each direction, negative: unknown (then hello history
- * alone counts). It raises the link's cost: see neighbour.c. */
-void babel_iface_loss(struct babel *b, uint32_t iface, double in, double out, wtime now);
+/* Loss of what comes in as the data path measured it, 0..1, negative: unknown (then hello history
+ * alone counts). It raises the link's cost, and the neighbours', who are told: see neighbour.c. */
+void babel_iface_loss(struct babel *b, uint32_t iface, double in, wtime now);
 
 /* What went over the link so far, bytes, from any start; without reports, or at other times than
  * some ten a hello interval, round trips count as they are measured. With them those that the load

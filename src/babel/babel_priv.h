@@ -99,7 +99,7 @@ struct babel_iface {
 	struct list unicast; /* neighbours with something to be sent to them alone */
 	struct list ready_link;
 	size_t neighbour_count;
-	double loss_in, loss_out; /* negative: unknown */
+	double loss_in; /* negative: unknown */
 	struct babel_load load;
 	wtime hello_last;
 	struct babel_timer hello, update, out;
@@ -188,6 +188,7 @@ struct babel_neighbour {
 	struct babel_history multicast, unicast;
 	struct babel_timer ihu, idle;
 	uint16_t rxcost, txcost, cost;
+	double loss_out; /* of what we send, as it says */
 	bool has_time;
 	uint32_t origin, receive; /* RFC 9616 3.1 */
 	wtime receive_at;
@@ -357,6 +358,8 @@ void babel_neighbour_ihu(struct babel *b, struct babel_neighbour *n, const struc
 /* Computes the cost anew and looks at the routes when it differs. step: no smoothing. */
 void babel_neighbour_recost(struct babel *b, struct babel_neighbour *n, bool step, wtime now);
 double babel_neighbour_loss(const struct babel_neighbour *n);
+/* Of what comes in: as the data path measured it, else of hellos. */
+double babel_neighbour_loss_in(const struct babel_neighbour *n);
 uint16_t babel_neighbour_reach(const struct babel_neighbour *n);
 
 /* load.c */

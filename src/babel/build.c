@@ -95,6 +95,12 @@ bool babel_build_ihu(struct babel_build *b, const struct babel_ihu *i)
 		wcur_u32(&d.w, i->origin);
 		wcur_u32(&d.w, i->receive);
 	}
+	if (i->loss) {
+		wcur_u8(&d.w, BABEL_SUB_LOSS);
+		wcur_u8(&d.w, 4);
+		wcur_u16(&d.w, BABEL_SUB_LOSS_MARK);
+		wcur_u16(&d.w, i->loss);
+	}
 	return draft_end(&d, &b->w);
 }
 

@@ -170,7 +170,7 @@ int babel_iface_add(struct babel *b, const struct babel_iface_config *c, wtime n
 	list_init(&ifc->neighbours);
 	list_init(&ifc->unicast);
 	list_init(&ifc->ready_link);
-	ifc->loss_in = ifc->loss_out = -1;
+	ifc->loss_in = -1;
 	ifc->dump_next = BABEL_NO_DUMP;
 	ifc->misc_at = ifc->urgent_at = ifc->again_at = WTIME_NEVER;
 	for (int i = 0; i < BABEL_LANES; i++) {
@@ -276,13 +276,12 @@ static double told(const struct babel_iface *ifc, double before, double loss, wt
 									      : 0;
 }
 
-void babel_iface_loss(struct babel *b, uint32_t iface, double in, double out, wtime now)
+void babel_iface_loss(struct babel *b, uint32_t iface, double in, wtime now)
 {
 	struct babel_iface *ifc = babel_iface_find(b, iface);
 
 	if (!ifc)
 		return;
 	ifc->loss_in = told(ifc, ifc->loss_in, in, now);
-	ifc->loss_out = told(ifc, ifc->loss_out, out, now);
 	recost_all(b, ifc, now);
 }

@@ -299,6 +299,7 @@ void babel_neighbour_ihu(struct babel *b, struct babel_neighbour *n, const struc
 	bool first = n->txcost == BABEL_INFINITY && t->ihu.rxcost != BABEL_INFINITY;
 
 	n->txcost = t->ihu.rxcost ? t->ihu.rxcost : 1; /* a cost is never 0 (3.4.3) */
+	n->loss_out = (double)t->ihu.loss / UINT16_MAX;
 	babel_timer_set(b, &n->ihu,
 		wtime_add(now, (int64_t)t->ihu.interval * BABEL_CENTISECOND_US * HOLD_HALVES / 2));
 	babel_neighbour_recost(b, n, false, now);
@@ -316,6 +317,11 @@ double babel_neighbour_loss(const struct babel_neighbour *n)
 	if (!n->multicast.active || lost < HELLOS_MISSED)
 		return 0;
 	return (double)lost / BABEL_HISTORY;
+}
+
+double babel_neighbour_loss_in(const struct babel_neighbour *n)
+{
+	return n->ifc->loss_in >= 0 ? n->ifc->loss_in : babel_neighbour_loss(n);
 }
 
 uint16_t babel_neighbour_reach(const struct babel_neighbour *n)
@@ -356,8 +362,7 @@ static uint32_t rtt_part(const struct babel_neighbour *n)
 static uint16_t cost_of(const struct babel_neighbour *n)
 {
 	const struct babel_iface *ifc = n->ifc;
-	double in = ifc->loss_in >= 0 ? ifc->loss_in : babel_neighbour_loss(n);
-	double pass = (1 - clean(in)) * (1 - clean(ifc->loss_out));
+	double pass = (1 - clean(babel_neighbour_loss_in(n))) * (1 - clean(n->loss_out));
 	double cost, lost = (1 - pass) * PERCENT;
 
 	if (ifc->dead || n->rxcost == BABEL_INFINITY || n->txcost == BABEL_INFINITY)

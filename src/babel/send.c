@@ -122,7 +122,8 @@ static bool write_ihu(const struct babel *b, struct babel_neighbour *n, struct b
 		.interval = babel_centiseconds(n->ifc->c.hello_us * IHU_TIMES),
 		.has_time = n->has_time && wtime_diff(now, n->receive_at) < BABEL_RTT_VOID_US,
 		.origin = n->origin,
-		.receive = n->receive};
+		.receive = n->receive,
+		.loss = (uint16_t)(babel_neighbour_loss_in(n) * UINT16_MAX)};
 
 	if (!babel_build_ihu(w, &i))
 		return false;

@@ -293,13 +293,23 @@ static void measured_loss_is_in_the_cost(void **state)
 	bed_link(&t, 0, 1, 5 * W_MS);
 	start_all(&t);
 	bed_run(&t, 60 * W_SEC);
-	babel_iface_loss(t.node[0].b, 1, 0.019, 0.02, t.now); /* not above 2 % */
+	babel_iface_loss(t.node[0].b, 1, 0.019, t.now); /* not above 2 % */
 	assert_true(bed_neighbour(&t, 0, 0, 1, &n));
 	assert_int_equal(n.cost, 48);
-	babel_iface_loss(t.node[0].b, 1, 0.1, -1, t.now);
+	babel_iface_loss(t.node[0].b, 1, 0.1, t.now);
 	assert_true(bed_neighbour(&t, 0, 0, 1, &n));
 	assert_int_equal(n.cost, (int)(48 / 0.9 + 8 * 8));
-	babel_iface_loss(t.node[0].b, 1, 1, 1, t.now);
+	bed_run(&t, 10 * W_SEC);
+	/* the other end is told, and pays the same */
+	assert_true(bed_neighbour(&t, 1, 0, 0, &n));
+	assert_in_range(n.cost, 48 / 0.9 + 8 * 8 - 1, 48 / 0.9 + 8 * 8);
+	babel_iface_loss(t.node[1].b, 1, 0.2, t.now);
+	bed_run(&t, 10 * W_SEC);
+	for (unsigned int i = 0; i < 2; i++) { /* both ways together: 28 % */
+		assert_true(bed_neighbour(&t, i, 0, 1 - i, &n));
+		assert_in_range(n.cost, 48 / 0.72 + 8 * 26 - 2, 48 / 0.72 + 8 * 26 + 1);
+	}
+	babel_iface_loss(t.node[0].b, 1, 1, t.now);
 	assert_true(bed_neighbour(&t, 0, 0, 1, &n));
 	assert_int_equal(n.cost, BABEL_INFINITY);
 	bed_end(&t);

@@ -339,6 +339,12 @@ static void sub_timestamp(struct babel_tlv *t, struct cur c)
 	}
 }
 
+static void sub_loss(struct babel_tlv *t, struct cur c)
+{
+	if (t->type == BABEL_TLV_IHU && c.n == 4 && cur_u16(&c) == BABEL_SUB_LOSS_MARK)
+		t->ihu.loss = cur_u16(&c);
+}
+
 /* RFC 9079 7.1: never two, never of no length, never with a wildcard. */
 static enum verdict sub_source(struct parser *p, struct babel_tlv *t, struct cur c)
 {
@@ -375,6 +381,8 @@ static enum verdict read_subs(struct parser *p, struct cur *c, struct babel_tlv 
 			return BAD;
 		if (type == SUB_TIMESTAMP)
 			sub_timestamp(t, body);
+		else if (type == BABEL_SUB_LOSS)
+			sub_loss(t, body);
 		else if (type == SUB_SOURCE_PREFIX)
 			v = sub_source(p, t, body);
 		else if (type & SUB_MANDATORY)

@@ -53,6 +53,7 @@ struct babel_tlv {
 			uint16_t rxcost, interval;
 			bool has_time;
 			uint32_t origin, receive;
+			uint16_t loss; /* what the neighbour does not get of us, of 65535 */
 		} ihu;
 		struct {
 			bool wildcard; /* retraction of everything */
@@ -120,11 +121,19 @@ bool babel_build_empty(const struct babel_build *b);
 bool babel_build_ack(struct babel_build *b, uint16_t opaque);
 bool babel_build_hello(struct babel_build *b, uint16_t seqno, uint16_t interval, uint32_t time);
 
+enum {
+	/* Ours, of those for experiments (RFC 8966 8, 112 to 126), which others skip: "wl", then
+	 * the share of our packets that the sender of an IHU misses, 16 bits, 65535: all. */
+	BABEL_SUB_LOSS = 112,
+	BABEL_SUB_LOSS_MARK = 0x776c,
+};
+
 struct babel_ihu {
 	struct ipaddr to;
 	uint16_t rxcost, interval;
 	bool has_time;
 	uint32_t origin, receive;
+	uint16_t loss; /* 0: not said */
 };
 bool babel_build_ihu(struct babel_build *b, const struct babel_ihu *i);
 

@@ -53,9 +53,10 @@ static void describe(const struct babel_tlv *t, char *out, size_t n)
 			t->hello.seqno, t->hello.interval, t->hello.has_time ? t->hello.time : 0);
 		break;
 	case BABEL_TLV_IHU:
-		(void)snprintf(out, n, "ihu %s cost %u every %u %u %u",
+		(void)snprintf(out, n, "ihu %s cost %u every %u %u %u%s%.0u",
 			ipaddr_format(&t->ihu.to, h), t->ihu.rxcost, t->ihu.interval,
-			t->ihu.has_time ? t->ihu.origin : 0, t->ihu.has_time ? t->ihu.receive : 0);
+			t->ihu.has_time ? t->ihu.origin : 0, t->ihu.has_time ? t->ihu.receive : 0,
+			t->ihu.loss ? " loss " : "", t->ihu.loss);
 		break;
 	case BABEL_TLV_UPDATE:
 		if (t->update.wildcard) {
@@ -131,6 +132,10 @@ static const struct row {
 		BABEL_PARSE_OK, 0, 0,
 		{"hello 15585 every 400 at 94665527",
 			"ihu fe80::5054:ff:fe85:5da9 cost 96 every 1200 2222954827 91378052"}},
+	{"an IHU with loss, and another's experiment of that number",
+		"2a02001c 051a 0300 0060 0190 5054 00ff fe00 0001 7004 776c 8000 7004 6162 ffff",
+		BABEL_PARSE_OK, 0, 0,
+		{"ihu fe80::5054:ff:fe00:1 cost 96 every 400 0 0 loss 32768"}},
 	{"an IHU to whoever gets it", "2a020008 0506 0000 0000 0190", BABEL_PARSE_OK, 0, 0,
 		{"ihu - cost 0 every 400 0 0"}},
 	{"an IHU with no interval", "2a020008 0506 0000 0060 0000", BABEL_PARSE_OK, 1},

@@ -38,7 +38,7 @@ static void tell(struct node *n, struct node_link *l, bool known, double loss, w
 	l->has_loss = known;
 	l->loss = known ? loss : 0;
 	if (l->speaking)
-		babel_iface_loss(n->babel, l->slot + 1, known ? both : -1, -1, now);
+		babel_iface_loss(n->babel, l->slot + 1, known ? both : -1, now);
 }
 
 void node_loss_tick(struct node *n, struct node_link *l, wtime now)
