@@ -10,7 +10,7 @@
 #include "wire/ip.h"
 
 enum {
-	GRO_FLOWS = 8,
+	GRO_FLOWS = 16,
 	GRO_SEGMENTS_MAX = 64,
 	GRO_LEN_MAX = 65535,
 };
