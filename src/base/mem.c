@@ -63,8 +63,13 @@ void w_free_secret(void *p, size_t n)
 int w_equal_secret(const void *a, const void *b, size_t n)
 {
 	const uint8_t *x = a, *y = b;
-	uint8_t diff = 0;
+	uint64_t diff = 0, v, w;
 
+	for (; n >= sizeof(v); x += sizeof(v), y += sizeof(w), n -= sizeof(v)) {
+		memcpy(&v, x, sizeof(v));
+		memcpy(&w, y, sizeof(w));
+		diff |= v ^ w;
+	}
 	for (size_t i = 0; i < n; i++)
 		diff |= x[i] ^ y[i];
 	return diff == 0;

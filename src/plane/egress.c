@@ -51,13 +51,10 @@ static bool goes_on(struct plane *p, const struct tunnel_open *op, const struct 
 		gro_join(&p->gro, op->text, op->text_len);
 }
 
-/* One authentic inner packet. */
-static void input_inner(struct plane *p, const struct tunnel_open *op, const struct udp_rx *b,
-	wtime now)
+/* The long way of an authentic inner packet. */
+static void walk_inner(struct plane *p, const struct tunnel_open *op, const struct plane_link *link,
+	const struct udp_rx *b, wtime now)
 {
-	const struct plane_link *link = plane_link_of(p, op->sa->slot);
-	struct plane_link_state *state = op->sa->slot < PLANE_SLOTS ? p->slot[op->sa->slot].state
-								    : NULL;
 	struct pkt k = {
 		.data = op->text,
 		.len = op->text_len,
@@ -70,6 +67,24 @@ static void input_inner(struct plane *p, const struct tunnel_open *op, const str
 		.next_header = op->next_header,
 	};
 
+	/* Each is looked at until the newest one came from where the link is thought to lead. */
+	if (op->seq != op->sa->highest) {
+		k.from = NULL;
+	} else if (endpoint_moved(link, b)) {
+		report_remote(p, link, b, now);
+		k.from = NULL;
+	}
+	plane_walk(p, &k, STAGE_LINK_PARSE);
+}
+
+/* One authentic inner packet. */
+static void input_inner(struct plane *p, const struct tunnel_open *op, const struct udp_rx *b,
+	wtime now)
+{
+	const struct plane_link *link = plane_link_of(p, op->sa->slot);
+	struct plane_link_state *state = op->sa->slot < PLANE_SLOTS ? p->slot[op->sa->slot].state
+								    : NULL;
+
 	if (state) {
 		plane_count(&state->rx_packets, 1);
 		plane_count(&state->rx_bytes, op->text_len);
@@ -79,16 +94,8 @@ static void input_inner(struct plane *p, const struct tunnel_open *op, const str
 		pkt_drop(p, DROP_LINK_DOWN, 1);
 		return;
 	}
-	if (goes_on(p, op, link, b))
-		return;
-	/* Each is looked at until the newest one came from where the link is thought to lead. */
-	if (op->seq != op->sa->highest) {
-		k.from = NULL;
-	} else if (endpoint_moved(link, b)) {
-		report_remote(p, link, b, now);
-		k.from = NULL;
-	}
-	plane_walk(p, &k, STAGE_LINK_PARSE);
+	if (!goes_on(p, op, link, b))
+		walk_inner(p, op, link, b, now);
 }
 
 static void open_flush(struct plane *p, uint32_t n, wtime now)
