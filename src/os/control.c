@@ -20,6 +20,8 @@ struct os_control {
 	char *path;
 	gid_t group;
 	struct list clients;
+	struct client *asking; /* whose request is being answered */
+	uint64_t requests;     /* the last number of os_control_later() */
 	size_t client_count;
 	bool closing;
 };
@@ -33,6 +35,7 @@ struct client {
 	uint8_t in[OS_CONTROL_REQUEST];
 	size_t in_n;
 	size_t queued;
+	uint64_t waits;    /* for the reply to that request; 0: for none */
 	unsigned int open; /* handles not closed yet */
 	bool closing;
 	bool finished; /* it asks nothing more, and gets what it asked for */
@@ -92,32 +95,66 @@ static void reply_sent(uv_write_t *uv, int status)
 	w_free(r);
 }
 
-static void client_answer(struct client *c, struct view line)
+/* Sends a reply, which gets owned. */
+static void client_reply(struct client *c, struct buf *text)
 {
 	struct reply *r = w_calloc(1, sizeof(*r));
 	uv_buf_t b;
 
-	if (!r) {
-		client_close(c);
-		return;
-	}
-	r->client = c;
-	c->server->config.request(c->server->config.ctx, &c->peer, line, &r->text);
-	if (r->text.n == 0 || r->text.p[r->text.n - 1] != '\n')
-		buf_add_str(&r->text, "\n");
-	if (r->text.failed || c->queued + r->text.n > OS_CONTROL_QUEUE)
+	if (text->n == 0 || text->p[text->n - 1] != '\n')
+		buf_add_str(text, "\n");
+	if (!r || text->failed || c->queued + text->n > OS_CONTROL_QUEUE)
 		goto err_close;
-	b = uv_buf_init((char *)r->text.p, (unsigned int)r->text.n);
+	r->client = c;
+	r->text = *text;
+	b = uv_buf_init((char *)text->p, (unsigned int)text->n);
 	r->uv.data = r;
 	if (uv_write(&r->uv, (uv_stream_t *)&c->uv, &b, 1, reply_sent) < 0)
 		goto err_close;
-	c->queued += r->text.n;
+	c->queued += text->n;
 	return;
 
 err_close:
-	buf_free(&r->text);
+	buf_free(text);
 	w_free(r);
 	client_close(c);
+}
+
+static void client_answer(struct client *c, struct view line)
+{
+	struct os_control *s = c->server;
+	struct buf text = {0};
+
+	s->asking = c;
+	s->config.request(s->config.ctx, &c->peer, line, &text);
+	s->asking = NULL;
+	if (c->waits)
+		buf_free(&text);
+	else
+		client_reply(c, &text);
+}
+
+/* Answers the lines that are there, until one is to be answered later. */
+static void client_lines(struct client *c)
+{
+	struct cur left = cur_of(c->in, c->in_n);
+	const uint8_t *end;
+
+	while (!c->closing && !c->waits && left.n && (end = memchr(left.p, '\n', left.n))) {
+		struct view line = cur_take(&left, (size_t)(end - left.p));
+
+		cur_skip(&left, 1);
+		if (line.n)
+			client_answer(c, line);
+	}
+	if (c->closing)
+		return;
+	memmove(c->in, left.p, left.n);
+	c->in_n = left.n;
+	if (c->waits)
+		(void)uv_read_stop((uv_stream_t *)&c->uv);
+	else if (c->in_n == sizeof(c->in))
+		client_close(c);
 }
 
 static void client_room(uv_handle_t *h, size_t hint, uv_buf_t *b)
@@ -131,8 +168,6 @@ static void client_room(uv_handle_t *h, size_t hint, uv_buf_t *b)
 static void client_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *b)
 {
 	struct client *c = stream->data;
-	struct cur left;
-	const uint8_t *end;
 
 	(void)b;
 	if (got == 0)
@@ -148,19 +183,43 @@ static void client_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *b)
 	}
 	(void)uv_timer_again(&c->idle);
 	c->in_n += (size_t)got;
-	left = cur_of(c->in, c->in_n);
-	while (!c->closing && left.n && (end = memchr(left.p, '\n', left.n))) {
-		struct view line = cur_take(&left, (size_t)(end - left.p));
+	client_lines(c);
+}
 
-		cur_skip(&left, 1);
-		if (line.n)
-			client_answer(c, line);
+uint64_t os_control_later(struct os_control *s)
+{
+	s->requests++;
+	if (s->asking)
+		s->asking->waits = s->requests;
+	return s->requests;
+}
+
+static struct client *client_waiting(struct os_control *s, uint64_t request)
+{
+	list_for_each (it, &s->clients) {
+		struct client *c = container_of(it, struct client, node);
+
+		if (c->waits == request)
+			return c;
 	}
+	return NULL;
+}
+
+void os_control_answer(struct os_control *s, uint64_t request, struct view reply)
+{
+	struct client *c = client_waiting(s, request);
+	struct buf text = {0};
+
+	if (!c)
+		return;
+	c->waits = 0;
+	buf_add(&text, reply.p, reply.n);
+	client_reply(c, &text);
 	if (c->closing)
 		return;
-	memmove(c->in, left.p, left.n);
-	c->in_n = left.n;
-	if (c->in_n == sizeof(c->in))
+	client_lines(c); /* what it has asked meanwhile */
+	if (!c->closing && !c->waits &&
+		uv_read_start((uv_stream_t *)&c->uv, client_room, client_read) < 0)
 		client_close(c);
 }
 

@@ -39,6 +39,12 @@ struct os_control;
  * is no failure: then message has a warning. */
 int os_control_new(struct os_loop *l, const struct os_control_config *c, struct os_control **ret,
 	struct buf *message);
+/* To be called by request(), which then leaves its reply alone: it comes by os_control_answer().
+ * Until then nothing more of that client is read; others are served. The number names the request
+ * and is never 0. */
+uint64_t os_control_later(struct os_control *c);
+/* The reply to such a request (borrowed); nothing when its client has gone. */
+void os_control_answer(struct os_control *c, uint64_t request, struct view reply);
 /* Cuts all clients off and removes the socket file. NULL is fine. */
 void os_control_free(struct os_control *c);
 

@@ -217,6 +217,7 @@ struct server {
 	char path[64];
 	struct os_control *control;
 	size_t reply_bytes;
+	uint64_t waits;
 	pthread_t thread;
 };
 
@@ -226,6 +227,10 @@ static void answer(void *ctx, const struct os_peer *peer, struct view line, stru
 
 	assert_true(peer->privileged);
 	assert_int_equal(peer->pid, getpid());
+	if (view_equal(line, view_of("wait", 4)))
+		s->waits = os_control_later(s->control);
+	else if (view_equal(line, view_of("go", 2)))
+		os_control_answer(s->control, s->waits, view_of("<waited>", 8));
 	if (s->reply_bytes)
 		memset(buf_room(reply, s->reply_bytes), 'r', s->reply_bytes);
 	else
@@ -313,6 +318,36 @@ static void test_control(void **state)
 	buf_free(&reply);
 }
 
+/* Who waits for a reply holds nobody up, and what it asked behind it is answered in its turn. */
+static void test_control_later(void **state)
+{
+	static const char want[] = "<waited>\n<after>\n";
+	struct server s = {0};
+	char got[sizeof(want)] = "";
+	size_t n = 0;
+	ssize_t r;
+	int fd;
+
+	(void)state;
+	server_start(&s);
+	fd = client_connect(&s);
+	assert_int_equal(write(fd, "wait\nafter\n", 11), 11);
+	while (__atomic_load_n(&s.waits, __ATOMIC_RELAXED) == 0)
+		ask(&s, "hello", "<hello>");
+	assert_int_equal(recv(fd, got, sizeof(got), MSG_DONTWAIT), -1);
+	ask(&s, "go", "<go>");
+	while (n < sizeof(want) - 1 && (r = read(fd, got + n, sizeof(got) - 1 - n)) > 0)
+		n += (size_t)r;
+	assert_string_equal(got, want);
+	/* one that has gone meanwhile */
+	assert_int_equal(write(fd, "wait\n", 5), 5);
+	ask(&s, "hello", "<hello>");
+	close(fd);
+	ask(&s, "go", "<go>");
+	ask(&s, "hello", "<hello>");
+	server_stop(&s);
+}
+
 /* Clients that send too much, or never read, are cut off, and nobody else notices. */
 /* As `socat` and `nc -N` do it: what was asked for comes whole, then the end. */
 static void test_control_half_closed(void **state)
@@ -372,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_file_read),
 		cmocka_unit_test(test_file_read_of_a_pipe_ends),
 		cmocka_unit_test(test_control),
+		cmocka_unit_test(test_control_later),
 		cmocka_unit_test(test_control_half_closed),
 		cmocka_unit_test(test_control_bad_clients),
 	};
