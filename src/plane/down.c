@@ -146,6 +146,12 @@ void plane_down(struct plane *p, const struct plane_down *m, wtime now)
 	case PLANE_DOWN_SEAL:
 		seal_control(p, m, now);
 		break;
+	case PLANE_DOWN_ECHO:
+		echo_send(p, m, now);
+		break;
+	case PLANE_DOWN_ECHO_IDS:
+		echo_set_ids(p, m->data);
+		break;
 	case PLANE_DOWN_MERGE:
 		gro_set_merge(&p->gro, m->flags & 1, m->flags & 2);
 		break;

@@ -74,7 +74,7 @@ enum plane_edge stage_icmp(struct plane *p, struct pkt *k)
 	struct pair back = {.src = source, .dst = k->ip.src};
 	size_t len;
 
-	if (source.family == IP_NONE || !icmp_error_allowed(&e))
+	if (k->echo || source.family == IP_NONE || !icmp_error_allowed(&e))
 		return EDGE_DROP;
 	if (!bucket_take(&p->icmp, k->now) ||
 		icmp_error_build(&e, p->scratch, ICMP_ERROR_MAX, &len) < 0) {
@@ -83,7 +83,10 @@ enum plane_edge stage_icmp(struct plane *p, struct pkt *k)
 	}
 	if (k->in)
 		pair_route(p, &back);
-	if (!k->in || (back.routed && back.type == PLANE_LOCAL))
+	if (k->in && back.routed && back.type == PLANE_LOCAL &&
+		p->echo_ids > 0 && echo_take(p, k, view_of(p->scratch, len)))
+		plane_count(&p->counters.icmp_sent, 1); /* a path through its own head end */
+	else if (!k->in || (back.routed && back.type == PLANE_LOCAL))
 		error_to_tun(p, p->scratch, len);
 	else if (back.routed && back.link && back.link->usable)
 		error_to_link(p, k, back.link, len);

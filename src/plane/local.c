@@ -83,6 +83,8 @@ bool deliver(struct plane *p, uint8_t *packet, const struct ip_view *v)
 
 enum plane_edge stage_deliver(struct plane *p, struct pkt *k)
 {
+	if (echo_taken(p, k))
+		return EDGE_DONE;
 	if (!deliver(p, k->data, &k->ip))
 		return edge_drop(k, DROP_TUN_BACKPRESSURE);
 	if (k->again == 0 && !k->exit)

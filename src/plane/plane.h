@@ -22,12 +22,15 @@
 #include "srv6/srv6.h"
 #include "wire/drop.h"
 #include "wire/frame.h"
+#include "wire/icmp.h"
 #include "wire/tunnel.h"
 
 enum {
 	PLANE_SLOTS = 65536,      /* links at most, by slot number */
 	PLANE_UDP_OUT_MAX = 1152, /* sends a round */
 	PLANE_TUN_OUT_MAX = 1024, /* TUN frames a round */
+	PLANE_ECHO_MAX = 256,
+	PLANE_ECHO_IDS = 8,
 };
 
 /* Mutable facts of one link, made and freed by the control side, written by the plane thread
@@ -139,6 +142,12 @@ enum plane_down_type {
 	PLANE_DOWN_SEAL,  /* slot, data: an inner IP packet of the control side, sent before bulk;
 	                   * remote, local: where to and where from, when not as the link has it */
 	PLANE_DOWN_MERGE, /* flags: merge TCP (1), UDP (2) toward the TUN */
+	PLANE_DOWN_ECHO,  /* data: an echo request of PLANE_ECHO_MAX bytes at most, which goes the
+	                   * way of a packet of the TUN, uncounted by policies; routed_as: by whose
+	                   * source policies and routes are found, IP_NONE: its own; hop_limit: of
+	                   * the header in front of it, where it is steered; 0: as any other's */
+	PLANE_DOWN_ECHO_IDS, /* data: PLANE_ECHO_IDS identifiers at most, two bytes each: answers to
+	                      * such echoes go up instead of to the TUN; replaces the former ones */
 };
 
 struct plane_down {
@@ -149,6 +158,8 @@ struct plane_down {
 	struct plane_link_state *state;
 	const struct plane_snapshot *snapshot;
 	struct endpoint remote, local; /* SEAL; remote.ip IP_NONE: the link's */
+	struct ipaddr routed_as;       /* ECHO */
+	uint8_t hop_limit;             /* ECHO */
 	struct view data;              /* borrowed for the call */
 };
 
@@ -156,6 +167,7 @@ struct plane_down {
 enum plane_up_type {
 	PLANE_UP_IKE,  /* data: an IKE message without marker; remote, local, socket, time */
 	PLANE_UP_LINK, /* data: an inner packet for the control side (Babel, probes); slot, time */
+	PLANE_UP_ECHO, /* data: a packet that answers an echo: plane_echo_read(); slot, time */
 	PLANE_UP_REMOTE, /* slot: an authentic packet, newer than all before, came from remote to
 	                  * local (which is not what the snapshot has) */
 	PLANE_UP_SOFT_LIMIT,    /* child */
@@ -232,8 +244,8 @@ struct plane_counters {
 	uint64_t udp_rx_buffers, udp_rx_datagrams, udp_tx_sends, udp_tx_datagrams;
 	uint64_t transit_packets;
 	uint64_t icmp_sent;       /* errors that were made */
-	uint64_t control_packets; /* PLANE_DOWN_SEAL */
-	uint64_t punted;          /* PLANE_UP_IKE and PLANE_UP_LINK */
+	uint64_t control_packets; /* PLANE_DOWN_SEAL, PLANE_DOWN_ECHO */
+	uint64_t punted;          /* PLANE_UP_IKE, PLANE_UP_LINK, PLANE_UP_ECHO */
 	uint64_t echo_answered, keepalives;
 	uint64_t sa_refused; /* SA_ADD for which the table had no room, or whose SPI was taken */
 	uint64_t fragments;  /* packets that there are more for fragmenting IPv4 */
@@ -241,3 +253,20 @@ struct plane_counters {
 
 /* May be called by any thread (relaxed reads). */
 void plane_counters(const struct plane *p, struct plane_counters *ret);
+
+/* ---- answers to echoes ---- */
+
+/* An answer to an echo request: a reply, or an error about it. */
+struct plane_echo_answer {
+	struct ipaddr from; /* who answers */
+	bool reply;
+	enum icmp_error_type error; /* no reply */
+	bool steered;          /* the error is about the request while it had segments in front */
+	struct icmp_echo echo; /* the reply, or the request as it was quoted */
+	uint16_t checksum;     /* of a request that was quoted */
+};
+
+/* Reads one. steer_source: what steered packets come from; NULL: nothing is steered. -EBADMSG: it
+ * is no such packet. */
+int plane_echo_read(struct view packet, const struct ipaddr *steer_source,
+	struct plane_echo_answer *ret);

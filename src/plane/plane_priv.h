@@ -88,6 +88,8 @@ struct pkt {
 	uint8_t again; /* it was at so many SIDs of this node */
 	bool hopped;   /* and a hop was taken from it there */
 	bool exit;     /* to be delivered by this exit */
+	bool echo;     /* the control side's, on its way out as if from the TUN */
+	uint8_t hop_limit; /* to set in front of its segments, 0: none */
 };
 
 enum plane_edge {
@@ -188,6 +190,8 @@ struct plane {
 	struct plane_run run;
 	struct bucket ike, icmp;
 	uint16_t segments_max;
+	uint16_t echo_id[PLANE_ECHO_IDS]; /* whose answers go up */
+	uint32_t echo_ids;
 
 	uint32_t batch_count, urgent_count, buffer_count, icmp_count;
 	uint32_t udp_out_count, tun_out_count; /* of the flushed round */
@@ -305,6 +309,20 @@ static inline enum pair_use pkt_use(const struct pkt *k)
 /* punt.c: an IKE message (behind its marker), and an inner packet for the control side. */
 void punt_ike(struct plane *p, const struct udp_rx *b, struct view data, wtime now);
 void punt_link(struct plane *p, const struct pkt *k);
+
+/* echo.c: messages of the control side. */
+void echo_send(struct plane *p, const struct plane_down *m, wtime now);
+void echo_set_ids(struct plane *p, struct view ids);
+/* True when a packet for this host answers an echo of the control side; then it has gone up. */
+bool echo_take(struct plane *p, const struct pkt *k, struct view packet);
+
+/* The same for the packet itself, at next to no cost while there are none. */
+static inline bool echo_taken(struct plane *p, const struct pkt *k)
+{
+	return p->echo_ids > 0 &&
+		(k->ip.proto == IP_PROTO_ICMP6 || k->ip.proto == IP_PROTO_ICMP4) &&
+		echo_take(p, k, view_of(k->data, k->len));
+}
 
 /* The stages. */
 plane_stage_fn stage_tun_parse, stage_tun_guard;        /* ingress.c */

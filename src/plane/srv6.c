@@ -63,12 +63,14 @@ enum plane_edge stage_steer(struct plane *p, struct pkt *k)
 
 	(void)p;
 	if (steer->type == PLANE_STEER_DROP) {
-		if (steer->state)
+		if (steer->state && !k->echo)
 			plane_count(&steer->state->dropped, k->segments);
 		return edge_drop(k, DROP_POLICY_FALLBACK);
 	}
 	if (k->pair->push)
 		k->stamp = srv6_stamp_of(k->pair->push, view_of(k->data, k->len), &k->ip);
+	if (k->hop_limit)
+		k->stamp.hop_limit = k->hop_limit;
 	return EDGE_NEXT;
 }
 
@@ -88,7 +90,7 @@ uint8_t *srv6_room(struct plane *p, const struct pkt *k, const struct tx_ask *in
 	text = tx_room(p, &ask, ret_drop);
 	if (!text)
 		return NULL;
-	if (steer->state) {
+	if (steer->state && !k->echo) {
 		plane_count(&steer->state->packets, 1);
 		plane_count(&steer->state->bytes, inner->len);
 	}
@@ -114,11 +116,13 @@ static void learn_mtu(struct plane_policy_state *state, uint32_t mtu, wtime now)
 
 /* An error about a packet that was steered: its inner packet becomes what is spoken about, as if it
  * had just come from the TUN. */
-static enum plane_edge error_back(const struct plane_srv6 *s, struct pkt *k)
+static enum plane_edge error_back(struct plane *p, const struct plane_srv6 *s, struct pkt *k)
 {
 	const struct plane_steer *steer;
 	struct srv6_error e;
 
+	if (echo_taken(p, k))
+		return EDGE_DONE;
 	if (srv6_error_parse(view_of(k->data, k->len), &k->ip, &s->source, &e) < 0)
 		return edge_drop(k, DROP_SRV6_ERROR);
 	steer = srv6_steer_of(s, &e.about.dst, &e.about.src);
@@ -181,7 +185,7 @@ enum plane_edge stage_localsid(struct plane *p, struct pkt *k)
 	struct srv6_result r;
 
 	if (f & PAIR_DST_STEER_SOURCE && srv6_is_error(view_of(k->data, k->len), &k->ip))
-		return error_back(s, k);
+		return error_back(p, s, k);
 	if (!(f & PAIR_DST_SID))
 		return EDGE_NEXT;
 	if (!(f & PAIR_SRC_MESH))

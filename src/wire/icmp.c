@@ -234,3 +234,96 @@ int icmp_echo_parse(struct view packet, const struct ip_view *v, struct icmp_ech
 	*ret = e;
 	return 0;
 }
+
+static int told_type(bool v6, uint8_t type, uint8_t code, enum icmp_error_type *ret)
+{
+	size_t best = ICMP_HOST_UNREACHABLE; /* of the codes that are not in the table */
+	bool known = false;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const struct icmp_kind *k = &kinds[i];
+
+		if ((v6 ? k->type6 : k->type4) != type)
+			continue;
+		if (!known && type != (v6 ? ICMP6_UNREACHABLE : ICMP4_UNREACHABLE))
+			best = i;
+		if ((v6 ? k->code6 : k->code4) == code)
+			best = i;
+		known = true;
+	}
+	if (!known)
+		return -EBADMSG;
+	*ret = (enum icmp_error_type)best;
+	return 0;
+}
+
+int icmp_error_parse(struct view packet, const struct ip_view *v, struct icmp_told *ret)
+{
+	struct cur c = cur_of(packet.p, v->len < packet.n ? v->len : packet.n);
+	bool v6 = v->family == IP6;
+	struct icmp_told t;
+	uint8_t type, code;
+	uint64_t sum;
+
+	if (v->proto != (v6 ? IP_PROTO_ICMP6 : IP_PROTO_ICMP4) || ip_is_fragment(v))
+		return -EBADMSG;
+	cur_skip(&c, v->l4);
+	sum = v6 ? ip_pseudo_sum(&v->src, &v->dst, IP_PROTO_ICMP6, (uint32_t)c.n) : 0;
+	sum = csum_add(sum, c.p, c.n);
+	type = cur_u8(&c);
+	code = cur_u8(&c);
+	cur_skip(&c, ICMP_HEADER - 2);
+	t.quote = cur_rest(&c);
+	if (c.bad || csum_finish(sum) != 0 || told_type(v6, type, code, &t.type) < 0)
+		return -EBADMSG;
+	*ret = t;
+	return 0;
+}
+
+/* The header of a quoted packet, up to what is behind it. */
+static bool quoted_header(struct cur *c, struct icmp_echo *e)
+{
+	uint8_t first = cur_u8(c), proto;
+	bool v6 = first >> 4 == 6;
+
+	if (!v6 && first != 0x45)
+		return false;
+	cur_skip(c, 5);
+	if (v6) {
+		proto = cur_u8(c);
+		e->ttl = cur_u8(c);
+	} else {
+		if (cur_u16(c) & 0x1fff) /* a later fragment */
+			return false;
+		e->ttl = cur_u8(c);
+		proto = cur_u8(c);
+		cur_skip(c, 2);
+	}
+	return !c->bad && proto == (v6 ? IP_PROTO_ICMP6 : IP_PROTO_ICMP4);
+}
+
+int icmp_echo_quoted(struct view quote, struct icmp_echo *ret, uint16_t *ret_checksum)
+{
+	struct icmp_echo e = {0};
+	struct cur c = cur_view(quote);
+	bool v6 = quote.n > 0 && quote.p[0] >> 4 == 6;
+	uint16_t type, checksum;
+	struct view src, dst;
+
+	if (!quoted_header(&c, &e))
+		return -EBADMSG;
+	src = cur_take(&c, v6 ? 16 : 4);
+	dst = cur_take(&c, v6 ? 16 : 4);
+	type = cur_u16(&c);
+	checksum = cur_u16(&c);
+	e.id = cur_u16(&c);
+	e.seq = cur_u16(&c);
+	e.data = cur_rest(&c);
+	if (c.bad || type != (v6 ? ICMP6_ECHO_REQUEST : ICMP4_ECHO_REQUEST) << 8)
+		return -EBADMSG;
+	e.src = ipaddr_from(v6 ? IP6 : IP4, src.p);
+	e.dst = ipaddr_from(v6 ? IP6 : IP4, dst.p);
+	*ret = e;
+	*ret_checksum = checksum;
+	return 0;
+}

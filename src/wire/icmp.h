@@ -53,3 +53,17 @@ int icmp_echo_build(const struct icmp_echo *e, uint8_t *out, size_t cap, size_t 
 /* Reads an echo request or reply; data points into the packet. -EBADMSG when it is none, a
  * fragment, or the checksum is wrong. */
 int icmp_echo_parse(struct view packet, const struct ip_view *v, struct icmp_echo *ret);
+
+/* ICMP or ICMPv6 errors as they come in. */
+struct icmp_told {
+	enum icmp_error_type type; /* of an unreachable: as near as there is one */
+	struct view quote;         /* the packet it is about, the end may be missing; borrowed */
+};
+
+/* Reads an error. -EBADMSG when it is none, a fragment, or the checksum is wrong. */
+int icmp_error_parse(struct view packet, const struct ip_view *v, struct icmp_told *ret);
+
+/* Reads what an error quotes, when that is an echo request without IP options: data is as much as
+ * was quoted, its checksum field as it stands there (it cannot be checked). -EBADMSG: it is
+ * something else. */
+int icmp_echo_quoted(struct view quote, struct icmp_echo *ret, uint16_t *ret_checksum);
