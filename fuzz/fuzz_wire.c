@@ -56,6 +56,8 @@ static void errors_about(uint8_t *p, const struct ip_view *v)
 	uint8_t out[ICMP_ERROR_MAX];
 	struct ipaddr source = {.family = v->family, .b = {10, 1}};
 	struct icmp_echo echo;
+	struct icmp_told told;
+	uint16_t checksum;
 	size_t n;
 
 	for (int type = ICMP_TIME_EXCEEDED; type <= ICMP_PARAMETER_PROBLEM; type++) {
@@ -69,6 +71,9 @@ static void errors_about(uint8_t *p, const struct ip_view *v)
 		FUZZ_ASSERT(err == 0 ? n <= sizeof(out) : !icmp_error_allowed(&e));
 	}
 	(void)icmp_echo_parse(view_of(p, v->len), v, &echo);
+	if (icmp_error_parse(view_of(p, v->len), v, &told) == 0)
+		(void)icmp_echo_quoted(told.quote, &echo, &checksum);
+	(void)icmp_echo_quoted(view_of(p, v->len), &echo, &checksum);
 }
 
 static void merge(uint8_t *data, size_t n)

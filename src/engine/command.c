@@ -109,6 +109,27 @@ static void lines_of(struct buf *text, const char **ret)
 	ret[n] = NULL;
 }
 
+/* id: the reply of that number comes by an action; 0: it is there. */
+static void reply_later(struct engine *e, uint32_t id)
+{
+	size_t i = 0;
+
+	if (!id)
+		return;
+	while (i + 1 < NODE_REPLIES && e->owed[i].id)
+		i++;
+	e->owed[i] = (struct engine_owed){.id = id, .request = os_control_later(e->control)};
+}
+
+void engine_reply(struct engine *e, const struct node_action *a)
+{
+	for (size_t i = 0; i < NODE_REPLIES; i++)
+		if (e->owed[i].id == a->reply.id) {
+			os_control_answer(e->control, e->owed[i].request, a->reply.text);
+			e->owed[i] = (struct engine_owed){0};
+		}
+}
+
 static void request_node(struct engine *e, struct view line, struct buf *reply)
 {
 	const struct buf *parts[] = {&e->warn_start, &e->warn_files, &e->warn_reload,
@@ -132,7 +153,7 @@ static void request_node(struct engine *e, struct view line, struct buf *reply)
 	if (lines.failed)
 		lines.n = 0;
 	lines_of(&lines, warnings);
-	node_command(e->node, line, &o, os_now(), reply);
+	reply_later(e, node_command(e->node, line, &o, os_now(), reply));
 	buf_free(&lines);
 }
 

@@ -176,6 +176,9 @@ static void action_one(struct engine *e, const struct node_action *a)
 	case NODE_ACTION_UPDOWN:
 		engine_updown_run(e, a);
 		break;
+	case NODE_ACTION_REPLY:
+		engine_reply(e, a);
+		break;
 	case NODE_ACTION_LOG:
 		os_log_line(&e->config.log, (enum os_level)a->log.level, a->log.text);
 		break;

@@ -112,6 +112,12 @@ struct engine_pending {
 	uint8_t bytes[];
 };
 
+/* A reply that the node owes a client of the control socket. */
+struct engine_owed {
+	uint32_t id;      /* the node's; 0: free */
+	uint64_t request; /* the socket's */
+};
+
 struct engine {
 	struct engine_config config;
 	struct node *node;
@@ -119,6 +125,7 @@ struct engine {
 	struct os_timer *timer;
 	struct os_signal *signal[3];
 	struct os_control *control;
+	struct engine_owed owed[NODE_REPLIES];
 	struct os_netlink *netlink;
 	struct os_address_watch *addresses;
 	struct os_kernel_watch *kernel_watch;
@@ -268,6 +275,8 @@ int engine_reload(struct engine *e, struct engine_reload *r);
 /* A reload that nobody waits for: the result goes to the log. */
 void engine_reload_logged(void *engine);
 /* A request of the control socket. */
+/* A reply came that a request waited for. */
+void engine_reply(struct engine *e, const struct node_action *a);
 void engine_request(void *engine, const struct os_peer *peer, struct view line, struct buf *reply);
 /* Each line of text to the log. */
 void engine_log_lines(const struct engine *e, enum os_level level, const struct buf *text);

@@ -52,6 +52,17 @@ void node_seal(struct node *n, const struct node_action *a, struct view packet)
 	}
 }
 
+void node_reply(struct node *n, uint32_t id, struct view text)
+{
+	struct node_action a = {.type = NODE_ACTION_REPLY, .reply = {.id = id}};
+
+	if (node_queue(n, &a, text.p, text.n)) {
+		struct node_queued *q = container_of(n->actions.prev, struct node_queued, list);
+
+		q->action.reply.text = view_of(q->data, text.n);
+	}
+}
+
 static void release_given(struct node *n)
 {
 	if (!n->given)

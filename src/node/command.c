@@ -91,7 +91,7 @@ static void peer_reply(struct node *n, const struct ctl_request *r, wtime now, s
 	json_uint(j, "links", done);
 }
 
-void node_command(struct node *n, struct view request, const struct node_outside *o, wtime now,
+uint32_t node_command(struct node *n, struct view request, const struct node_outside *o, wtime now,
 	struct buf *reply)
 {
 	struct json j = json_to(reply);
@@ -101,9 +101,11 @@ void node_command(struct node *n, struct view request, const struct node_outside
 	if (ctl_request_parse(request, &r, &error) < 0) {
 		ctl_reply_error(reply, error.p ? (const char *)error.p : "out of memory");
 		buf_free(&error);
-		return;
+		return 0;
 	}
 	buf_free(&error);
+	if (r.command == CTL_TRACE)
+		return node_trace(n, r.argument, now, reply);
 	json_object(&j, NULL);
 	json_int(&j, "schema", 1);
 	switch (r.command) {
@@ -118,9 +120,6 @@ void node_command(struct node *n, struct view request, const struct node_outside
 		break;
 	case CTL_NEIGHBOURS:
 		node_neighbours_reply(n, &j);
-		break;
-	case CTL_TRACE:
-		node_trace_reply(n, r.argument, now, &j);
 		break;
 	case CTL_POLICIES:
 		node_policies_reply(n, &j);
@@ -139,6 +138,7 @@ void node_command(struct node *n, struct view request, const struct node_outside
 	case CTL_LOG: /* a level that exists is the outside's business */
 		json_string(&j, "error", "no such level: error, warning, info or debug");
 		break;
+	case CTL_TRACE:
 	case CTL_RELOAD:
 	case CTL_COMMAND_COUNT:
 		json_string(&j, "error", "this command is not the node's");
@@ -146,4 +146,5 @@ void node_command(struct node *n, struct view request, const struct node_outside
 	}
 	json_object_end(&j);
 	buf_add(reply, "\n", 1);
+	return 0;
 }

@@ -52,6 +52,7 @@ int node_new(const struct node_config *c, wtime now, struct node **ret, struct b
 		list_init(&n->states);
 		list_init(&n->routes);
 		list_init(&n->policies);
+		list_init(&n->traces);
 		n->rng = c->rng;
 		n->key = c->key;
 		n->config = c->config;
@@ -111,6 +112,7 @@ void node_free(struct node *n)
 
 		node_link_remove(n, l, (wtime){0});
 	}
+	node_hops_free(n);
 	free_actions(n);
 	list_for_each_safe (it, &n->states)
 		state_free(&container_of(it, struct node_state, list)->s);
@@ -205,6 +207,9 @@ void node_plane_up(struct node *n, const struct plane_up *up, wtime now)
 	case PLANE_UP_LINK:
 		link_packet(n, up, now);
 		break;
+	case PLANE_UP_ECHO:
+		node_hops_answer(n, up->data, up->time, now);
+		break;
 	}
 	node_ike_events(n, now);
 	node_speaker_run(n, now);
@@ -226,6 +231,8 @@ wtime node_deadline(const struct node *n)
 {
 	wtime at = wtime_min(wtime_min(ike_deadline(n->ike), babel_deadline(n->babel)), n->tick_at);
 
+	if (!list_empty(&n->traces))
+		at = wtime_min(at, n->traces_at);
 	return n->kernel_dirty ? wtime_min(at, n->kernel_at) : at;
 }
 
@@ -236,6 +243,7 @@ void node_tick(struct node *n, wtime now)
 	babel_tick(n->babel, now);
 	node_ike_events(n, now);
 	node_speaker_run(n, now);
+	node_hops_tick(n, now);
 	if (!wtime_due(n->tick_at, now) || n->stopping)
 		return;
 	n->tick_at = wtime_add(now, NODE_TICK_US);

@@ -28,6 +28,7 @@ enum node_action_type {
 	NODE_ACTION_PATH,    /* look up the way to a remote and call node_path(): path */
 	NODE_ACTION_SCRIPTS, /* these scripts may be run from now on, no others: scripts */
 	NODE_ACTION_UPDOWN,  /* a link came up or went down: run its script: updown */
+	NODE_ACTION_REPLY,   /* the reply that node_command() owes: reply */
 	NODE_ACTION_LOG,     /* one line for the log: log */
 };
 
@@ -55,6 +56,10 @@ struct node_action {
 		const char *script; /* path */
 		struct view env;    /* NAME=value, each ended by a zero */
 	} updown;
+	struct {
+		uint32_t id;
+		struct view text;
+	} reply;
 	struct {
 		enum conf_log level;
 		const char *text;
@@ -144,6 +149,9 @@ struct node_table_stats {
 };
 void node_table_stats(const struct node *n, struct node_table_stats *ret);
 
+enum { NODE_REPLIES = 8 };
+#define NODE_REPLY_US (4 * W_SEC)
+
 /* Facts that only the outside has, for status and drops. */
 struct node_outside {
 	const struct plane_counters *counters; /* of all plane threads, n_counters */
@@ -154,8 +162,10 @@ struct node_outside {
 };
 
 /* Runs one request of the control socket (a JSON object as in the control protocol) and writes the
- * reply. RELOAD is not among them: the outside reads the files. Never fails: errors are replies. */
-void node_command(struct node *n, struct view request, const struct node_outside *o, wtime now,
+ * reply. RELOAD is not among them: the outside reads the files. Never fails: errors are replies. 0,
+ * or the number of a reply that comes within NODE_REPLY_US as a REPLY action, at most NODE_REPLIES
+ * at once; then nothing is in reply. */
+uint32_t node_command(struct node *n, struct view request, const struct node_outside *o, wtime now,
 	struct buf *reply);
 
 /* ---- for who runs a node ---- */

@@ -7,12 +7,12 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "crypto/crypto.h"
+#include "ctl/json.h"
 #include "esp/esp.h"
 #include "ike/ike.h"
 #include "node/node.h"
 
 struct icmp_echo;
-struct json;
 
 enum {
 	NODE_ID_MAX = 1024,   /* a DER identity, bytes */
@@ -225,7 +225,9 @@ struct node {
 	struct list routes;
 	struct node_table table;
 	uint64_t route_changes;
-	struct list links, children, actions, snapshots, states, policies;
+	struct list links, children, actions, snapshots, states, policies, traces;
+	wtime traces_at;
+	uint32_t last_trace;
 	struct hash policy_names;
 	struct node_queued *given; /* the action that the caller has in hand */
 	struct buf datagram;       /* the IKE datagram in hand */
@@ -272,6 +274,8 @@ bool node_to_plane(struct node *n, const struct plane_down *m);
 bool node_queue(struct node *n, const struct node_action *a, const void *data, size_t len);
 /* Queues a SEAL message with a copy of the packet. */
 void node_seal(struct node *n, const struct node_action *a, struct view packet);
+/* Queues the reply that a command still waits for. */
+void node_reply(struct node *n, uint32_t id, struct view text);
 
 /* ---- apply.c ---- */
 /* Makes sockets and links what config and registry want; a line for each difference to report. */
@@ -480,5 +484,24 @@ void node_neighbours_reply(struct node *n, struct json *j);
 void node_link_metric(const struct node *n, const struct node_link *l, struct json *j);
 
 /* ---- trace.c ---- */
-/* argument: "SRC DST". */
-void node_trace_reply(struct node *n, const char *argument, wtime now, struct json *j);
+/* argument: "SRC DST". As node_command(). */
+uint32_t node_trace(struct node *n, const char *argument, wtime now, struct buf *reply);
+
+/* ---- hops.c ---- */
+struct node_hops_ask {
+	struct ipaddr own;      /* what echoes come from: an address of this node */
+	struct ipaddr src, dst; /* of the packet that the trace is about */
+	struct ipaddr outer;    /* what it is steered from; IP_NONE: it is not */
+	const struct node_link *via;
+	const char *verdict; /* static */
+	struct buf text;     /* the reply up to its hops, the array begun; reason so far */
+	struct buf reason;
+	struct json json;
+};
+/* Asks the hops, one by one, and completes the reply: a REPLY action of that number. 0: too many
+ * are under way, or no memory; else text and reason are taken. */
+uint32_t node_hops_start(struct node *n, struct node_hops_ask *a, wtime now);
+/* A packet that may be an answer; at: when it came. */
+void node_hops_answer(struct node *n, struct view packet, wtime at, wtime now);
+void node_hops_tick(struct node *n, wtime now);
+void node_hops_free(struct node *n);

@@ -1,6 +1,5 @@
 /* What happens to a packet that enters the mesh here, and why: the route that decides, those that
- * were not taken, and of the way on only what this node knows: itself and its link. Nothing is
- * sent, and no figure is made up. */
+ * were not taken, and the way on what its hops answer (hops.c). No figure is made up. */
 #include "node/node_priv.h"
 
 #include <math.h>
@@ -287,15 +286,29 @@ static bool estimate(const struct trace *t, double *ret_ms)
 	return true;
 }
 
-static void own_hop(const struct trace *t, struct json *j)
+/* An address of this node's own to ask from: the packet's, when it is one. */
+static const struct ipaddr *own_address(const struct trace *t)
 {
 	const struct config *c = t->n->config;
 	const struct ipaddr *own = NULL;
+
+	for (size_t i = 0; i < c->tun.address_count; i++) {
+		const struct ipaddr *a = &c->tun.address[i].ip;
+
+		if (ipaddr_equal(a, &t->src))
+			return a;
+		if (!own && a->family == t->dst.family)
+			own = a;
+	}
+	return own;
+}
+
+static void own_hop(const struct trace *t, struct json *j)
+{
+	const struct config *c = t->n->config;
+	const struct ipaddr *own = own_address(t);
 	char text[ADDR_TEXT];
 
-	for (size_t i = 0; !own && i < c->tun.address_count; i++)
-		if (c->tun.address[i].ip.family == t->dst.family)
-			own = &c->tun.address[i].ip;
 	json_object(j, NULL);
 	json_object(j, "node");
 	json_string(j, "organization", c->node.organization);
@@ -307,36 +320,33 @@ static void own_hop(const struct trace *t, struct json *j)
 	json_object_end(j);
 }
 
-static void hops(const struct trace *t, struct json *j)
+/* The hop that is known without asking, with the round trip of its link. */
+static void link_hop(const struct trace *t, struct json *j)
 {
+	const struct node_link *l = t->told.via;
 	struct babel_neighbour_info i = {0};
+	bool known = node_link_neighbour(t->n, l->slot, &i);
 	char text[ADDR_TEXT];
-	bool known;
 
-	json_array(j, "hops");
-	own_hop(t, j);
-	if (strcmp(t->verdict, "link") == 0) {
-		const struct node_link *l = t->told.via;
-
-		known = node_link_neighbour(t->n, l->slot, &i);
-		json_object(j, NULL);
-		json_object(j, "node");
-		json_string(j, "organization", l->organization);
-		json_string(j, "name", l->name);
-		json_object_end(j);
-		json_string(j, "address", known ? ipaddr_format(&i.address, text) : NULL);
-		json_real(j, "rtt_ms", known && i.has_rtt ? (double)i.rtt_us / 1000 : (double)NAN);
-		json_string(j, "source", "local");
-		json_object_end(j);
-	}
-	json_array_end(j);
+	json_object(j, NULL);
+	json_object(j, "node");
+	json_string(j, "organization", l->organization);
+	json_string(j, "name", l->name);
+	json_object_end(j);
+	json_string(j, "address", known ? ipaddr_format(&i.address, text) : NULL);
+	json_real(j, "rtt_ms", known && i.has_rtt ? (double)i.rtt_us / 1000 : (double)NAN);
+	json_string(j, "source", "local");
+	json_object_end(j);
 }
 
-static void reply(struct trace *t, wtime now, struct json *j)
+/* Everything up to the hops, of which the first is this node. */
+static void decision(struct trace *t, wtime now, struct json *j)
 {
 	char text[ADDR_TEXT];
 	double ms;
 
+	json_object(j, NULL);
+	json_int(j, "schema", 1);
 	json_string(j, "source", ipaddr_format(&t->src, text));
 	json_string(j, "destination", ipaddr_format(&t->dst, text));
 	json_string(j, "policy", t->policy ? t->policy->name : NULL);
@@ -353,9 +363,62 @@ static void reply(struct trace *t, wtime now, struct json *j)
 		json_real(j, "estimated_rtt_ms", ms);
 	else
 		json_null(j, "estimated_rtt_ms");
-	hops(t, j);
-	json_string(j, "verdict", t->verdict);
-	json_string(j, "reason", (const char *)t->reason.p);
+	json_array(j, "hops");
+	own_hop(t, j);
+}
+
+/* Asks the hops; 0: they cannot be asked. */
+static uint32_t ask_hops(struct trace *t, const struct json *j, struct buf *reply, wtime now)
+{
+	const struct ipaddr *own = own_address(t);
+	struct node_hops_ask a = {
+		.src = t->src,
+		.dst = t->dst,
+		.via = t->told.via,
+		.verdict = t->verdict,
+		.text = *reply,
+		.reason = t->reason,
+		.json = *j,
+	};
+	uint32_t id;
+
+	if (!own) {
+		buf_add_str(&t->reason,
+			"; hops are not asked: this node has no address of that "
+			"family");
+		return 0;
+	}
+	a.own = *own;
+	if (is_steered(t))
+		a.outer = t->by_src;
+	id = node_hops_start(t->n, &a, now);
+	if (!id) {
+		buf_add_str(&t->reason, "; hops are not asked: other traces are under way");
+		return 0;
+	}
+	*reply = t->reason = (struct buf){0};
+	return id;
+}
+
+static uint32_t tell(struct trace *t, wtime now, struct buf *reply)
+{
+	struct json j = json_to(reply);
+	uint32_t id;
+
+	decision(t, now, &j);
+	if (strcmp(t->verdict, "link") == 0) {
+		id = ask_hops(t, &j, reply, now);
+		if (id)
+			return id;
+		link_hop(t, &j);
+	}
+	json_array_end(&j);
+	buf_add(&t->reason, "", 1);
+	json_string(&j, "verdict", t->verdict);
+	json_string(&j, "reason", t->reason.failed ? "out of memory" : (char *)t->reason.p);
+	json_object_end(&j);
+	buf_add_str(reply, "\n");
+	return 0;
 }
 
 /* "SRC DST" */
@@ -375,24 +438,22 @@ static const char *read_addresses(struct trace *t, const char *argument)
 	return NULL;
 }
 
-void node_trace_reply(struct node *n, const char *argument, wtime now, struct json *j)
+uint32_t node_trace(struct node *n, const char *argument, wtime now, struct buf *reply)
 {
 	struct trace t = {.n = n};
 	const char *error = read_addresses(&t, argument);
+	uint32_t id;
 
 	if (error) {
-		json_string(j, "error", error);
-		return;
+		ctl_reply_error(reply, error);
+		return 0;
 	}
 	steer(&t);
 	find_fixed(&t);
 	find_locators(&t);
 	find_learned(&t);
 	judge(&t);
-	buf_add(&t.reason, "", 1);
-	if (t.reason.failed)
-		json_string(j, "error", "out of memory");
-	else
-		reply(&t, now, j);
+	id = tell(&t, now, reply);
 	buf_free(&t.reason);
+	return id;
 }

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include "base/mem.h"
 #include "plane/rig_test.h"
+#include "wire/icmp.h"
 
 enum { A = 1, B = 2 };
 
@@ -339,6 +340,98 @@ static void echo_replies_go_up(void **state)
 	assert_int_equal(rig_drops(&n->b, DROP_PUNT_UNEXPECTED), 1);
 }
 
+/* ---- echoes ---- */
+
+static uint32_t probe(uint8_t *out, bool reply, uint8_t ttl, uint16_t id)
+{
+	struct icmp_echo e = {.reply = reply, .ttl = ttl, .id = id, .data = view_of("12345678", 8)};
+	size_t len;
+
+	assert_int_equal(ipaddr_parse(reply ? "fd00:2::1" : "fd00:1::1", &e.src), 0);
+	assert_int_equal(ipaddr_parse(reply ? "fd00:1::1" : "fd00:2::1", &e.dst), 0);
+	assert_int_equal(icmp_echo_build(&e, out, 256, &len), 0);
+	return (uint32_t)len;
+}
+
+static void ids(struct rig *r, const char *bytes, size_t n)
+{
+	down(r, (struct plane_down){.type = PLANE_DOWN_ECHO_IDS, .data = view_of(bytes, n)});
+}
+
+static void an_echo_goes_as_if_from_the_tun(void **state)
+{
+	struct nodes *n = *state;
+	uint32_t len = probe(n->data, false, 7, 0x4142);
+
+	down(&n->a, (struct plane_down){.type = PLANE_DOWN_ECHO, .data = view_of(n->data, len)});
+	rig_round(&n->a);
+	rig_carry(&n->a, 0, &n->b);
+	rig_round(&n->b);
+	assert_int_equal(n->b.frames, 1);
+	assert_memory_equal(n->b.frame_data[0], n->data, len);
+	/* no error to the host, when it cannot go */
+	n->a.link[0].usable = false;
+	down(&n->a, (struct plane_down){.type = PLANE_DOWN_ECHO, .data = view_of(n->data, len)});
+	rig_round(&n->a);
+	assert_int_equal(n->a.frames, 0);
+	assert_int_equal(rig_drops(&n->a, DROP_LINK_DOWN), 1);
+	/* and nothing that is no packet */
+	down(&n->a, (struct plane_down){.type = PLANE_DOWN_ECHO, .data = view_of(n->data, 47)});
+	assert_int_equal(rig_drops(&n->a, DROP_BAD_IP), 1);
+	assert_true(rig_balanced(&n->a) && rig_balanced(&n->b));
+}
+
+static void answers_to_its_identifier_go_up(void **state)
+{
+	struct nodes *n = *state;
+	uint32_t len = probe(n->data, true, 64, 0x4142);
+
+	ids(&n->a, "ABCD", 4);
+	rig_inject(&n->b, 0, &n->a, n->data, len);
+	assert_int_equal(count_ups(&n->a, PLANE_UP_ECHO), 1);
+	assert_memory_equal(rig_find(&n->a, PLANE_UP_ECHO)->data, n->data, len);
+	assert_int_equal(n->a.frames, 0);
+	/* another's are the host's; and so are all, when nobody asks any more */
+	len = probe(n->data, true, 64, 0x4145);
+	rig_inject(&n->b, 0, &n->a, n->data, len);
+	assert_int_equal(n->a.frames, 1);
+	ids(&n->a, "", 0);
+	len = probe(n->data, true, 64, 0x4142);
+	rig_inject(&n->b, 0, &n->a, n->data, len);
+	assert_int_equal(n->a.frames, 1);
+	assert_int_equal(count_ups(&n->a, PLANE_UP_ECHO), 1);
+	assert_true(rig_balanced(&n->a));
+}
+
+static void errors_about_its_identifier_go_up(void **state)
+{
+	struct nodes *n = *state;
+	struct ipaddr router;
+	struct ip_view v;
+	struct icmp_error e = {.type = ICMP_TIME_EXCEEDED, .source = &router, .about = &v};
+	uint8_t error[ICMP_ERROR_MAX];
+	struct plane_echo_answer a;
+	size_t len;
+
+	assert_int_equal(ipaddr_parse("fd00:2::9", &router), 0);
+	e.packet = view_of(n->data, probe(n->data, false, 1, 0x4142));
+	assert_int_equal(ip_parse(e.packet, &v), 0);
+	assert_int_equal(icmp_error_build(&e, error, sizeof(error), &len), 0);
+	rig_inject(&n->b, 0, &n->a, error, (uint32_t)len);
+	assert_int_equal(n->a.frames, 1);
+	ids(&n->a, "AB", 2);
+	rig_inject(&n->b, 0, &n->a, error, (uint32_t)len);
+	assert_int_equal(count_ups(&n->a, PLANE_UP_ECHO), 1);
+	assert_int_equal(plane_echo_read(view_of(error, len), NULL, &a), 0);
+	assert_true(!a.reply && !a.steered && a.error == ICMP_TIME_EXCEEDED);
+	assert_true(ipaddr_equal(&a.from, &router) && a.echo.id == 0x4142);
+	/* no room above: lost, and counted */
+	n->a.up_full = true;
+	rig_inject(&n->b, 0, &n->a, error, (uint32_t)len);
+	assert_int_equal(rig_drops(&n->a, DROP_PUNT_FULL), 1);
+	assert_true(rig_balanced(&n->a));
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -356,6 +449,9 @@ int main(void)
 		T(keepalives_are_not_drops),
 		T(echo_requests_are_answered),
 		T(echo_replies_go_up),
+		T(an_echo_goes_as_if_from_the_tun),
+		T(answers_to_its_identifier_go_up),
+		T(errors_about_its_identifier_go_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* Echoes of the control side, which asks the way of a packet hop by hop: they go out as if they had
- * come from the TUN, with a hop limit of its choice, and what answers them goes up instead of to the
- * host. Answers are told by the identifier alone here: whether they are genuine is for who asked to
- * say. RFC 792, RFC 4443; of steered ones what expires is the outer packet (RFC 8986 4.1 S03,
- * RFC 2473 8). */
+ * come from the TUN, with a hop limit of its choice, and what answers them goes up instead of to
+ * the host. Answers are told by the identifier alone here: whether they are genuine is for who
+ * asked to say. RFC 792, RFC 4443; of steered ones what expires is the outer packet (RFC 8986 4.1
+ * S03, RFC 2473 8). */
 #include "plane/plane_priv.h"
 
 #include <errno.h>

@@ -57,6 +57,16 @@ static void error_to_link(struct plane *p, const struct pkt *k, const struct pla
 	plane_count(&p->counters.icmp_sent, 1);
 }
 
+/* About an echo of the control side that came round to here: a path through its own head end. */
+static bool is_asked_here(const struct plane *p, const struct pkt *k)
+{
+	const struct plane_srv6 *s = p->snapshot->srv6;
+
+	return k->in && p->echo_ids > 0 &&
+		(pair_is_own(p->snapshot, &k->ip.src) ||
+			(s && ipaddr_equal(&s->source, &k->ip.src)));
+}
+
 /* An error that is not sent for want of tokens, buffers or a way back counts as such, beside the
  * packet that it is about. */
 enum plane_edge stage_icmp(struct plane *p, struct pkt *k)
@@ -83,9 +93,8 @@ enum plane_edge stage_icmp(struct plane *p, struct pkt *k)
 	}
 	if (k->in)
 		pair_route(p, &back);
-	if (k->in && back.routed && back.type == PLANE_LOCAL &&
-		p->echo_ids > 0 && echo_take(p, k, view_of(p->scratch, len)))
-		plane_count(&p->counters.icmp_sent, 1); /* a path through its own head end */
+	if (is_asked_here(p, k) && echo_take(p, k, view_of(p->scratch, len)))
+		plane_count(&p->counters.icmp_sent, 1);
 	else if (!k->in || (back.routed && back.type == PLANE_LOCAL))
 		error_to_tun(p, p->scratch, len);
 	else if (back.routed && back.link && back.link->usable)

@@ -85,10 +85,10 @@ struct pkt {
 	struct srv6_stamp stamp;        /* with pair->push */
 	uint8_t outer_tos, next_header; /* from a link: as its datagram had them */
 	bool transit;
-	uint8_t again; /* it was at so many SIDs of this node */
-	bool hopped;   /* and a hop was taken from it there */
-	bool exit;     /* to be delivered by this exit */
-	bool echo;     /* the control side's, on its way out as if from the TUN */
+	uint8_t again;     /* it was at so many SIDs of this node */
+	bool hopped;       /* and a hop was taken from it there */
+	bool exit;         /* to be delivered by this exit */
+	bool echo;         /* the control side's, on its way out as if from the TUN */
 	uint8_t hop_limit; /* to set in front of its segments, 0: none */
 };
 

@@ -15,6 +15,8 @@ static void line(struct buf *out, const char *name, const char *text)
 static const char *peer_text(const struct value *peer, struct buf *room)
 {
 	buf_free(room);
+	if (!value_string(value_get(peer, "name")))
+		return "-";
 	buf_printf(room, "%s/%s", text_string(peer, "organization"), text_string(peer, "name"));
 	buf_add(room, "", 1);
 	return room->failed ? "-" : (const char *)room->p;

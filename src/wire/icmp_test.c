@@ -229,6 +229,51 @@ static void echo_goes_and_comes(void **state)
 	}
 }
 
+/* What a router builds is read back, with what it is about; anything changed is refused. */
+static void errors_are_read_with_their_quote(void **state)
+{
+	(void)state;
+	for (int v6 = 0; v6 < 2; v6++) {
+		struct icmp_echo e = {.src = router(v6), .dst = router(v6), .ttl = 1, .id = 0x1234};
+		uint8_t request[ROOM], out[ROOM];
+		struct icmp_told told;
+		struct icmp_echo got;
+		uint16_t checksum;
+		struct ip_view v;
+		size_t n, len;
+
+		e.src.b[1] = 7;
+		e.seq = 9;
+		e.data = view_of("abcdefgh", 8);
+		assert_int_equal(icmp_echo_build(&e, request, sizeof(request), &n), 0);
+		for (int type = ICMP_TIME_EXCEEDED; type <= ICMP_PARAMETER_PROBLEM; type++) {
+			assert_int_equal(build((enum icmp_error_type)type, request, (uint32_t)n,
+						 out, &len),
+				0);
+			assert_int_equal(ip_parse(view_of(out, len), &v), 0);
+			assert_int_equal(icmp_error_parse(view_of(out, len), &v, &told), 0);
+			assert_int_equal(told.type, type);
+			assert_true(view_equal(told.quote, view_of(request, n)));
+			out[len - 1] ^= 1;
+			assert_int_equal(icmp_error_parse(view_of(out, len), &v, &told), -EBADMSG);
+		}
+		assert_int_equal(icmp_echo_quoted(view_of(request, n), &got, &checksum), 0);
+		assert_true(ipaddr_equal(&got.src, &e.src) && ipaddr_equal(&got.dst, &e.dst));
+		assert_int_equal(got.id << 16 | got.seq, 0x12340009);
+		assert_int_equal(got.data.n, 8);
+		assert_int_equal(checksum, get_u16(request + n - 8 - 6));
+		/* the least that RFC 792 quotes, and less */
+		assert_int_equal(icmp_echo_quoted(view_of(request, n - 8), &got, &checksum), 0);
+		assert_int_equal(got.data.n, 0);
+		for (size_t less = 0; less < n - 8; less++)
+			assert_int_equal(icmp_echo_quoted(view_of(request, less), &got, &checksum),
+				-EBADMSG);
+		/* a request is no error */
+		assert_int_equal(ip_parse(view_of(request, n), &v), 0);
+		assert_int_equal(icmp_error_parse(view_of(request, n), &v, &told), -EBADMSG);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +283,7 @@ int main(void)
 		cmocka_unit_test(no_errors_to_or_about_groups),
 		cmocka_unit_test(no_errors_about_later_fragments),
 		cmocka_unit_test(echo_goes_and_comes),
+		cmocka_unit_test(errors_are_read_with_their_quote),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,7 +150,9 @@ def test_traffic_takes_the_relay_while_the_wire_is_slow(lab):
     assert direct[0]["via"]["rtt_ms"] >= SLOW_MS
     trace = mesh.nodes[0].ask("trace", mesh.inner(1), mesh.inner(3))
     assert (trace["verdict"], trace["route"]["via"]["peer"]["name"]) == ("link", "n2")
-    assert [hop["node"]["name"] for hop in trace["hops"]] == ["n1", "n2"]
+    assert [(hop["node"]["name"], hop["source"]) for hop in trace["hops"]] == [
+        ("n1", "local"), ("n2", "probed"), ("n3", "probed")]
+    assert 0 < trace["hops"][2]["rtt_ms"] < SLOW_MS
     assert [other["via"]["peer"]["name"] for other in trace["alternatives"]] == ["n3"]
     assert 0 < trace["estimated_rtt_ms"] < SLOW_MS
     assert "relay n2" in mesh.nodes[0].tool("trace", mesh.inner(1), mesh.inner(3)).stdout

@@ -168,6 +168,9 @@ def test_through_a_waypoint_twice(lab, family):
     check_tcp(net, family)
     told = net.head.ask("trace", "10.1.0.2", SERVER["ip4"])
     assert told["policy"] == "to-0" and len(told["segments"]) == 4 and told["verdict"] == "link"
+    names = [hop["node"] and hop["node"]["name"] for hop in told["hops"]]
+    assert names == ["n1", "n2", "n3", "n2", "n4", None], told["hops"]
+    assert told["hops"][-1]["address"] == SERVER["ip4"]
     # and a session both ways, back by the plain route
     session = TcpSession(net.client, net.server, SERVER[family])
     for _ in range(5):

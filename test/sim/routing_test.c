@@ -121,7 +121,7 @@ static double figure(const struct value *root, const char *key)
 static void a_trace_says_which_way_and_why_not_the_other(void **state)
 {
 	struct sim *s = triangle(58, 60, 25, 25);
-	const struct value *root, *other;
+	const struct value *root, *other, *hop;
 	struct value_doc *d;
 	const char *text;
 
@@ -133,7 +133,9 @@ static void a_trace_says_which_way_and_why_not_the_other(void **state)
 	assert_string_equal(value_string(value_get(root, "verdict")), "link");
 	assert_non_null(strstr(value_string(value_get(root, "reason")), "relay n1"));
 	assert_in_range((int64_t)figure(root, "estimated_rtt_ms"), 49, 51);
-	assert_int_equal(value_count(value_get(root, "hops")), 2);
+	assert_int_equal(value_count(value_get(root, "hops")), 3);
+	hop = value_at(value_get(root, "hops"), 2);
+	assert_in_range((int64_t)figure(hop, "rtt_ms"), 50, 51);
 	assert_int_equal(value_count(value_get(root, "alternatives")), 1);
 	other = value_at(value_get(root, "alternatives"), 0);
 	assert_string_equal(value_string(

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "esp/esp.h"
+#include "wire/icmp.h"
 
 enum { TABLE = 4096, MARKER = 4, PORT = 13000, TUN_FRAME = 2048 };
 
@@ -108,6 +109,33 @@ static void send_datagram(struct sim *s, unsigned int from, const struct udp_tx 
 
 /* ---- one node's outputs ---- */
 
+/* The host behind the TUN answers an echo request to an address of its own, as a kernel does. */
+static void host_answers(struct sim *s, unsigned int i, const uint8_t *frame, uint32_t len)
+{
+	struct icmp_echo e;
+	struct sim_event *answer;
+	struct ipaddr from;
+	struct ip_view v;
+	size_t n;
+
+	if (ip_parse(view_of(frame, len), &v) < 0 ||
+		icmp_echo_parse(view_of(frame, len), &v, &e) < 0 || e.reply ||
+		!ipaddr_equal(&e.dst, (struct ipaddr[]){sim_inner_address(i, e.dst.family)}))
+		return;
+	answer = w_calloc(1, sizeof(*answer) + len);
+	sim_must(answer != NULL, "memory");
+	answer->to = i;
+	answer->host = true;
+	from = e.dst;
+	e.dst = e.src;
+	e.src = from;
+	e.reply = true;
+	e.ttl = 64;
+	sim_must(icmp_echo_build(&e, answer->data, len, &n) == 0, "an echo reply");
+	answer->len = (uint32_t)n;
+	sim_must(heap_push(&s->events, &answer->timer, s->now) == 0, "memory");
+}
+
 static void take_frame(struct sim *s, unsigned int i, const struct tun_tx *f)
 {
 	struct sim_node *n = &s->node[i];
@@ -121,6 +149,7 @@ static void take_frame(struct sim *s, unsigned int i, const struct tun_tx *f)
 	note(s, frame, len);
 	if (!sim_flow_arrived(s, frame, len))
 		sim_inner_arrived(n, frame, len);
+	host_answers(s, i, frame, len);
 }
 
 static void flush_plane(struct sim *s, unsigned int i)
@@ -193,9 +222,16 @@ static void act(struct sim *s, unsigned int i, const struct node_action *a)
 		send_datagram(s, i, &t, a->udp.data.p, (uint32_t)a->udp.data.n);
 		break;
 	case NODE_ACTION_PLANE:
+		if (a->plane.type == PLANE_DOWN_ECHO && !s->echo.n)
+			buf_add(&s->echo, a->plane.data.p, a->plane.data.n);
 		if (a->plane.type == PLANE_DOWN_SNAPSHOT)
 			observe(s, i, SIM_SNAPSHOT, a->plane.snapshot);
 		plane_down(n->plane, &a->plane, s->now);
+		break;
+	case NODE_ACTION_REPLY:
+		sim_must(a->reply.id == s->reply_id, "a reply that nobody waits for");
+		s->reply_id = 0;
+		buf_add(&s->reply, a->reply.text.p, a->reply.text.n);
 		break;
 	case NODE_ACTION_LOG:
 		if (s->verbose)
@@ -291,7 +327,12 @@ static void arrive(struct sim *s, struct sim_event *e)
 {
 	struct sim_node *n = &s->node[e->to];
 
-	if (n->node) {
+	if (n->node && e->host) {
+		struct tun_rx f = {.data = e->data, .len = e->len};
+
+		plane_input_tun(n->plane, &f, 1, s->now);
+		sim_settle(s, e->to);
+	} else if (n->node) {
 		struct udp_rx r = {
 			.data = e->data,
 			.len = e->len,

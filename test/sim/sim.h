@@ -96,6 +96,10 @@ uint64_t sim_sent(const struct sim *s, unsigned int i);
  * the next call. */
 const char *sim_command(struct sim *s, unsigned int i, const char *command, const char *argument);
 
+/* The same in two halves: some replies take time, in which the test may do things. */
+void sim_command_start(struct sim *s, unsigned int i, const char *command, const char *argument);
+const char *sim_command_end(struct sim *s);
+
 /* Links of node i that are up; with exactly one child pair, when exact. */
 unsigned int sim_links_up(struct sim *s, unsigned int i, bool exact);
 /* Every pair of running nodes has one link up with one IKE SA and one child pair, the same ones on

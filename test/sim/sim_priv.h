@@ -13,6 +13,7 @@ struct sim_event {
 	unsigned int to, from_incarnation;
 	struct endpoint remote;
 	uint8_t tos;
+	bool host; /* from the host of the node itself, into its TUN */
 	uint32_t len;
 	uint8_t data[];
 };
@@ -57,10 +58,14 @@ struct sim {
 	uint64_t fingerprint;
 	bool verbose;
 	struct buf reply;
+	uint32_t reply_id; /* of a reply that is to come */
+	struct buf echo;   /* the first echo that a trace sent since this was freed */
 };
 
 void sim_must(bool ok, const char *what);
 struct ipaddr sim_underlay(unsigned int i);
+/* An address of a node's TUN. */
+struct ipaddr sim_inner_address(unsigned int i, enum ip_family family);
 void sim_settle(struct sim *s, unsigned int i);
 void sim_plane_start(struct sim *s, unsigned int i);
 /* An inner packet of about 100 bytes: UDP, port 9, from, to and number in it. Returns its length.

@@ -8,7 +8,12 @@
 #include "ctl/request.h"
 #include "ctl/value.h"
 
-const char *sim_command(struct sim *s, unsigned int i, const char *command, const char *argument)
+static bool reply_is_there(struct sim *s)
+{
+	return s->reply_id == 0;
+}
+
+void sim_command_start(struct sim *s, unsigned int i, const char *command, const char *argument)
 {
 	struct plane_counters counters;
 	struct node_outside o = {.counters = &counters, .n_counters = 1, .crypto = "test"};
@@ -22,10 +27,22 @@ const char *sim_command(struct sim *s, unsigned int i, const char *command, cons
 	else
 		buf_printf(&request, "{\"command\": \"%s\"}", command);
 	buf_free(&s->reply);
-	node_command(s->node[i].node, buf_view(&request), &o, s->now, &s->reply);
+	s->reply_id = node_command(s->node[i].node, buf_view(&request), &o, s->now, &s->reply);
 	buf_free(&request);
 	sim_settle(s, i);
+}
+
+const char *sim_command_end(struct sim *s)
+{
+	sim_must(sim_run_until(s, NODE_REPLY_US, reply_is_there), "a reply in time");
+	buf_add(&s->reply, "", 1);
 	return (const char *)s->reply.p;
+}
+
+const char *sim_command(struct sim *s, unsigned int i, const char *command, const char *argument)
+{
+	sim_command_start(s, i, command, argument);
+	return sim_command_end(s);
 }
 
 static struct value_doc *ask(struct sim *s, unsigned int i, const char *command)

@@ -188,6 +188,7 @@ void sim_free(struct sim *s)
 	heap_done(&s->events);
 	sim_flows_free(s);
 	buf_free(&s->reply);
+	buf_free(&s->echo);
 	w_free(s->path);
 	w_free(s->busy);
 	w_free(s->node);
@@ -200,6 +201,18 @@ struct node *sim_node(struct sim *s, unsigned int i)
 }
 
 /* ---- inner packets ---- */
+
+struct ipaddr sim_inner_address(unsigned int i, enum ip_family family)
+{
+	uint8_t b[16] = {10, 66, (uint8_t)(i >> 8), (uint8_t)i};
+
+	if (family == IP6) {
+		put_u32(b, 0xfd000066);
+		put_u32(b + 4, 0);
+		put_u32(b + 12, i + 1);
+	}
+	return ipaddr_from(family, b);
+}
 
 static uint32_t ones_sum(const uint8_t *p, size_t n)
 {

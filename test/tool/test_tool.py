@@ -287,13 +287,15 @@ def test_trace(weft):
                   "why_not": "the neighbour has taken it back"}],
              "estimated_rtt_ms": 50.25, "hops": [
                  {"node": peer, "address": None, "rtt_ms": None, "source": "local"},
-                 {"node": peer, "address": "fe80::1", "rtt_ms": 25.0, "source": "local"}],
+                 {"node": peer, "address": "fd00::1", "rtt_ms": 25.0, "source": "probed"},
+                 {"node": None, "address": None, "rtt_ms": None, "source": "silent"}],
              "verdict": "link", "reason": "by the relay fra1\x1b[31m"}
     done = weft("trace", "10.1.0.1", "10.9.0.1", replies=[validate("trace", reply)])
     assert done.daemon.requests == [{"command": "trace", "argument": "10.1.0.1 10.9.0.1"}]
     lines = [line.split() for line in done.stdout.splitlines()]
     assert lines[0] == ["verdict", "link"] and ["estimated", "50.2", "ms"] in lines
-    assert ["1", "acme/fra1", "fe80::1", "25.0", "ms", "local"] in lines
+    assert ["1", "acme/fra1", "fd00::1", "25.0", "ms", "probed"] in lines
+    assert ["2", "-", "-", "-", "silent"] in lines
     assert any(line[:2] == ["acme/sin1:0-0", "-"] for line in lines if line)
     assert "\x1b" not in done.stdout
     reply.update(route=None, alternatives=[], estimated_rtt_ms=None, verdict="no-route")
