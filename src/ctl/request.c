@@ -16,6 +16,7 @@ static const struct {
 	[CTL_ROUTES] = {"routes", false, false, true},
 	[CTL_NEIGHBOURS] = {"neighbours", false, false, false},
 	[CTL_TRACE] = {"trace", false, true, true},
+	[CTL_PING] = {"ping", false, true, true},
 	[CTL_POLICIES] = {"policies", false, false, false},
 	[CTL_DROPS] = {"drops", false, false, false},
 	[CTL_RELOAD] = {"reload", true, false, false},

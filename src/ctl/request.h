@@ -13,6 +13,7 @@ enum ctl_command {
 	CTL_ROUTES, /* argument: an address or prefix, or none */
 	CTL_NEIGHBOURS,
 	CTL_TRACE, /* argument: two addresses, "SRC DST" */
+	CTL_PING,  /* argument: a node */
 	CTL_POLICIES,
 	CTL_DROPS,
 	CTL_RELOAD, /* dry_run, force */

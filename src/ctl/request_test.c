@@ -138,7 +138,7 @@ static void what_is_written_reads_back(void **state)
 		if (c == CTL_RELOAD)
 			q.dry_run = q.force = true;
 		if (c == CTL_UP || c == CTL_DOWN || c == CTL_REKEY || c == CTL_LOG ||
-			c == CTL_ROUTES || c == CTL_TRACE)
+			c == CTL_ROUTES || c == CTL_TRACE || c == CTL_PING)
 			strcpy(q.argument, "a \"b\"\\\n/\xc3\xbc");
 		if (c == CTL_LOG)
 			strcpy(q.argument, "warning");

@@ -106,6 +106,8 @@ uint32_t node_command(struct node *n, struct view request, const struct node_out
 	buf_free(&error);
 	if (r.command == CTL_TRACE)
 		return node_trace(n, r.argument, now, reply);
+	if (r.command == CTL_PING)
+		return node_ping(n, r.argument, now, reply);
 	json_object(&j, NULL);
 	json_int(&j, "schema", 1);
 	switch (r.command) {
@@ -139,6 +141,7 @@ uint32_t node_command(struct node *n, struct view request, const struct node_out
 		json_string(&j, "error", "no such level: error, warning, info or debug");
 		break;
 	case CTL_TRACE:
+	case CTL_PING:
 	case CTL_RELOAD:
 	case CTL_COMMAND_COUNT:
 		json_string(&j, "error", "this command is not the node's");

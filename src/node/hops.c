@@ -31,6 +31,7 @@ enum {
 #define PACE_US  (5 * W_MS) /* between two echoes of all traces */
 #define TRY_US   (700 * W_MS)
 #define TOTAL_US (3 * W_SEC)
+#define PING_US  (2 * W_SEC)
 
 enum hop_state { HOP_UNSENT, HOP_ASKED, HOP_ANSWERED, HOP_SILENT };
 
@@ -240,13 +241,24 @@ static void send_ids(struct node *n)
 	node_seal(n, &a, view_of(ids, len));
 }
 
-static void finish(struct node *n, struct node_hops *h)
+/* One echo to the destination itself. */
+static void tell_ping(const struct node_hops *h, struct json *j)
 {
-	static const char no_memory[] = "{\"schema\":1,\"error\":\"out of memory\"}\n";
-	unsigned int told = hops_told(h);
-	struct json *j = &h->ask.json;
+	const struct hop *p = &h->hop[0];
 
-	j->out = &h->ask.text;
+	json_real(j, "rtt_ms", h->reached ? (double)p->rtt_us / 1000 : (double)NAN);
+	if (h->reached)
+		json_null(j, "reason");
+	else if (h->refused)
+		json_string(j, "reason", error_text(h->error));
+	else
+		json_string(j, "reason", "no answer");
+}
+
+static void tell_hops(struct node *n, struct node_hops *h, struct json *j)
+{
+	unsigned int told = hops_told(h);
+
 	for (unsigned int i = 0; i < told; i++)
 		hop_object(n, h, i, j);
 	json_array_end(j);
@@ -255,6 +267,18 @@ static void finish(struct node *n, struct node_hops *h)
 	json_string(j, "verdict", h->ask.verdict);
 	json_string(j, "reason",
 		h->ask.reason.failed ? "out of memory" : (const char *)h->ask.reason.p);
+}
+
+static void finish(struct node *n, struct node_hops *h)
+{
+	static const char no_memory[] = "{\"schema\":1,\"error\":\"out of memory\"}\n";
+	struct json *j = &h->ask.json;
+
+	j->out = &h->ask.text;
+	if (h->ask.ping)
+		tell_ping(h, j);
+	else
+		tell_hops(n, h, j);
 	json_object_end(j);
 	buf_add_str(&h->ask.text, "\n");
 	if (h->ask.text.failed)
@@ -275,7 +299,9 @@ static void ask_hop(struct node *n, struct node_hops *h, unsigned int i, wtime n
 	struct icmp_echo e = {
 		.src = h->ask.own,
 		.dst = h->ask.dst,
-		.ttl = (uint8_t)(inside ? behind : 1),
+		.ttl = (uint8_t)(h->ask.ping ? HOP_LIMIT
+				: inside     ? behind
+					     : 1),
 		.id = h->echo_id,
 		.seq = (uint16_t)(h->first_seq + h->echoes),
 		.data = view_of(h->cookie, COOKIE),
@@ -316,7 +342,7 @@ static bool ask_next(struct node *n, struct node_hops *h, wtime now)
 			return false;
 		open += p->state == HOP_ASKED;
 		if (p->state == HOP_UNSENT ||
-			(p->state == HOP_ASKED && p->tries < TRIES &&
+			(p->state == HOP_ASKED && p->tries < TRIES && !h->ask.ping &&
 				wtime_due(wtime_add(p->asked, TRY_US), now))) {
 			ask_hop(n, h, i, now);
 			return true;
@@ -336,13 +362,14 @@ static bool answered_beyond(const struct node_hops *h, unsigned int i)
 /* Hops that said nothing for long enough; a row of them ends it. True when all is known. */
 static bool settle(struct node_hops *h, wtime now)
 {
-	unsigned int row = 0, open = 0;
+	int64_t patience = h->ask.ping ? PING_US : TRY_US;
+	unsigned int tries = h->ask.ping ? 1 : TRIES, row = 0, open = 0;
 
 	for (unsigned int i = 0; i < h->end; i++) {
 		struct hop *p = &h->hop[i];
 
-		if (p->state == HOP_ASKED && p->tries == TRIES &&
-			wtime_due(wtime_add(p->asked, TRY_US), now))
+		if (p->state == HOP_ASKED && p->tries == tries &&
+			wtime_due(wtime_add(p->asked, patience), now))
 			p->state = HOP_SILENT;
 		row = p->state == HOP_SILENT ? row + 1 : 0;
 		if (row >= SILENT && open == 0 && !answered_beyond(h, i))
@@ -485,8 +512,8 @@ uint32_t node_hops_start(struct node *n, struct node_hops_ask *a, wtime now)
 
 	if (!h)
 		return 0;
-	h->peer_organization = w_strdup(a->via->organization);
-	h->peer_name = w_strdup(a->via->name);
+	h->peer_organization = w_strdup(a->via ? a->via->organization : "");
+	h->peer_name = w_strdup(a->via ? a->via->name : "");
 	if (!h->peer_organization || !h->peer_name || draw(n, h) < 0) {
 		hops_free(h);
 		return 0;
@@ -496,7 +523,7 @@ uint32_t node_hops_start(struct node *n, struct node_hops_ask *a, wtime now)
 	if (++n->last_trace == 0)
 		n->last_trace = 1;
 	h->id = n->last_trace;
-	h->end = h->inside = HOPS;
+	h->end = h->inside = a->ping ? 1 : HOPS;
 	h->until = wtime_add(now, TOTAL_US);
 	list_add_tail(&n->traces, &h->list);
 	n->traces_at = now;

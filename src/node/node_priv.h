@@ -487,16 +487,21 @@ void node_link_metric(const struct node *n, const struct node_link *l, struct js
 /* argument: "SRC DST". As node_command(). */
 uint32_t node_trace(struct node *n, const char *argument, wtime now, struct buf *reply);
 
+/* ---- ping.c ---- */
+/* argument: a node. As node_command(). */
+uint32_t node_ping(struct node *n, const char *argument, wtime now, struct buf *reply);
+
 /* ---- hops.c ---- */
 struct node_hops_ask {
-	struct ipaddr own;      /* what echoes come from: an address of this node */
-	struct ipaddr src, dst; /* of the packet that the trace is about */
-	struct ipaddr outer;    /* what it is steered from; IP_NONE: it is not */
-	const struct node_link *via;
-	const char *verdict; /* static */
-	struct buf text;     /* the reply up to its hops, the array begun; reason so far */
+	struct ipaddr own;           /* what echoes come from: an address of this node */
+	struct ipaddr src, dst;      /* of the packet that the trace is about */
+	struct ipaddr outer;         /* what it is steered from; IP_NONE: it is not */
+	const struct node_link *via; /* borrowed for the call; NULL: a ping */
+	const char *verdict;         /* static */
+	struct buf text;             /* the reply up to its hops, the array begun; reason so far */
 	struct buf reason;
 	struct json json;
+	bool ping; /* one echo to the destination alone; text: up to its round trip; no verdict */
 };
 /* Asks the hops, one by one, and completes the reply: a REPLY action of that number. 0: too many
  * are under way, or no memory; else text and reason are taken. */

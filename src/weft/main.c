@@ -16,6 +16,8 @@ static const struct tool_command commands[] = {
 	{"neighbours", "", tool_neighbours, "who speaks Babel with us, with round trip and costs"},
 	{"trace", "SRC DST", tool_trace, "what happens to a packet, and why", .words_min = 2,
 		.words_max = 2},
+	{"ping", "NODE", tool_ping, "is a node there, and how far is it", .words_min = 1,
+		.words_max = 1},
 	{"policies", "", tool_policies, "where packets are steered, and how many were"},
 	{"drops", "", tool_drops, "packets dropped, by reason"},
 	{"reload", "[--dry-run] [--force]", tool_reload, "read configuration and registry again",
@@ -57,7 +59,7 @@ static int print_help(void)
 			c->help);
 		buf_free(&left);
 	}
-	buf_add_str(&out, "\nPEER is a name or organization/name. See weft(1).\n");
+	buf_add_str(&out, "\nPEER and NODE are a name or organization/name. See weft(1).\n");
 	code = tool_print(&out);
 	buf_free(&out);
 	return code;

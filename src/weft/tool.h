@@ -65,6 +65,7 @@ int tool_links(struct tool *t);
 int tool_routes(struct tool *t);
 int tool_neighbours(struct tool *t);
 int tool_trace(struct tool *t);
+int tool_ping(struct tool *t);
 int tool_policies(struct tool *t);
 int tool_drops(struct tool *t);
 int tool_reload(struct tool *t);

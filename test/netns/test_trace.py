@@ -45,6 +45,8 @@ def test_each_hop_answers(lab):
     shown = mesh.nodes[0].tool("trace", mesh.inner(1), mesh.inner(3)).stdout
     assert f"org3/n3  {mesh.inner(3)}" in shown and "probed" in shown
 
+    assert f"org3/n3 ({mesh.inner(3, 'ip6')}): " in mesh.nodes[0].tool("ping", "n3").stdout
+
     # to a host that is not there; meanwhile others are served
     replies = []
     asking = threading.Thread(target=lambda: replies.append(mesh.nodes[0].ask(

@@ -320,6 +320,23 @@ static void only_so_many_at_once(void **state)
 	sim_free(s); /* and what is under way ends with the node */
 }
 
+/* One echo to a node by its name; what is not known is said. */
+static void a_ping_reaches_a_node_by_name(void **state)
+{
+	struct sim *s = chain(89);
+
+	(void)state;
+	assert_non_null(strstr(sim_command(s, A, "ping", "n3"),
+		"\"address\":\"fd00:66::4\",\"rtt_ms\":6,\"reason\":null"));
+	assert_non_null(strstr(sim_command(s, A, "ping", "org2/n2"), "\"rtt_ms\":4"));
+	assert_non_null(strstr(sim_command(s, A, "ping", "org1/n2"), "no such node"));
+	assert_non_null(strstr(sim_command(s, A, "ping", "n0"), "no address of that node"));
+	sim_path_set(s, A, B, &(struct sim_path){.cut = true});
+	assert_non_null(strstr(sim_command(s, A, "ping", "n3"),
+		"\"rtt_ms\":null,\"reason\":\"no answer\""));
+	sim_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,6 +348,7 @@ int main(void)
 		cmocka_unit_test(forged_answers_are_none),
 		cmocka_unit_test(genuine_answers_are_some),
 		cmocka_unit_test(only_so_many_at_once),
+		cmocka_unit_test(a_ping_reaches_a_node_by_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -304,6 +304,18 @@ def test_trace(weft):
     failed(weft("trace", "10.1.0.1"), 2, "an argument is missing")
 
 
+def test_ping(weft):
+    reply = {"schema": 1, "node": {"organization": "acme", "name": "fra1\x1b[31m"},
+             "address": "fd00::2", "rtt_ms": 12.34, "reason": None}
+    lost = {**reply, "rtt_ms": None, "reason": "no answer"}
+    done = weft("ping", "fra1", replies=[validate("ping", reply), validate("ping", lost)] * 2)
+    assert done.daemon.requests == [{"command": "ping", "argument": "fra1"}] * 4
+    assert done.stdout.count("(fd00::2): 12.3 ms\n") == 2 and "\x1b" not in done.stdout
+    assert done.stdout.count("(fd00::2): no answer\n") == 2
+    failed(weft("ping", "fra1", replies=[lost] * 4), 1, "no answer")
+    failed(weft("ping"), 2, "an argument is missing")
+
+
 def test_changes(weft):
     done = weft("reload", "--dry-run", "--force",
                 replies=[validate("reload", {"schema": 1, "changes": ["link a: added"],
