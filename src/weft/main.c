@@ -10,6 +10,7 @@
 static const struct tool_command commands[] = {
 	{"status", "[--wait SECONDS]", tool_status, "the node and its links at a glance",
 		.options = TOOL_WAIT},
+	{"watch", "", tool_watch, "the status, again each second"},
 	{"links", "", tool_links, "each link with its security associations"},
 	{"routes", "[PREFIX]", tool_routes, "routes, or those that cover a prefix or lie in it",
 		.words_max = 1},

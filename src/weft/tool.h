@@ -61,6 +61,7 @@ int tool_print(const struct buf *text);
 
 /* ---- commands ---- */
 int tool_status(struct tool *t);
+int tool_watch(struct tool *t);
 int tool_links(struct tool *t);
 int tool_routes(struct tool *t);
 int tool_neighbours(struct tool *t);

@@ -304,6 +304,14 @@ def test_trace(weft):
     failed(weft("trace", "10.1.0.1"), 2, "an argument is missing")
 
 
+def test_watch(weft):
+    reply = validate("status", status(LINK))
+    done = weft("watch", replies=[reply, reply, {"schema": 1, "error": "it goes"}])
+    assert done.daemon.requests == [{"command": "status"}] * 3
+    assert done.stdout.count("acme/sin1, up") == 2 and "\x1b" not in done.stdout
+    failed(done, 1, "it goes")
+
+
 def test_ping(weft):
     reply = {"schema": 1, "node": {"organization": "acme", "name": "fra1\x1b[31m"},
              "address": "fd00::2", "rtt_ms": 12.34, "reason": None}
