@@ -43,10 +43,11 @@ endif
 ifneq ($(wildcard bench/run),)
 .PHONY: bench bench-quick
 bench: build
-	bench/run
-	bench/run --quick --subjects chain "chain by SIDs" --tests "1 stream" "8 streams"
+	@tools/deps --test
+	bench/run --out $(BUILD)/bench-results
 bench-quick: build
-	bench/run --quick
+	@tools/deps --test
+	bench/run --quick --out $(BUILD)/bench-results
 endif
 ifneq ($(wildcard fuzz/meson.build),)
 .PHONY: fuzz soak fuzz-soak sim-soak

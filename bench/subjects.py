@@ -1,129 +1,128 @@
-"""What bench/run measures: each subject has two namespaces a and b joined by a veth of its own, the
-address of b to be reached, and the daemons whose time and memory count."""
-import subprocess
-import sys
+"""What bench/run measures: a subject has two spaces a and b, the address of b to be reached from a,
+and the daemons whose time and memory count."""
+import os
+import re
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
-from lab import Mesh, PeerRoot, build_folder, peer_root, wait_until  # noqa: E402
-
-INNER_MTU = "1400"
+from ends import (LibipsecEnd, NullEnd, OpenVpnEnd, PlainEnd, PlainOffEnd, WeftEnd, WireGuardGoEnd)
+from lab import Failed, Iperf, Mesh, wait_ping, wait_until
 
 
-class Plain:
-    """No tunnel: what the veth itself can do."""
-    name = "veth"
-
-    def __init__(self, lab):
-        self.a, self.b = lab.ns("plain-a"), lab.ns("plain-b")
-        lab.veth(self.a, self.b, "10.0.0.1/24", "10.0.0.2/24")
-        self.address = "10.0.0.2"
-        self.daemons = []
+def cpu_of(process):
+    """User and system time of a process, its threads and its children that ended."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-class Null:
-    """A forwarder with all offloads and neither cryptography nor checksums: the ceiling."""
-    name = "null"
-
-    def __init__(self, lab):
-        subprocess.run(["ninja", "-C", build_folder(), "bench/null_forwarder"], check=True,
-                       stdout=subprocess.DEVNULL)
-        self.a, self.b = lab.ns("null-a"), lab.ns("null-b")
-        lab.veth(self.a, self.b, "10.0.0.1/24", "10.0.0.2/24")
-        self.address = "10.78.0.2"
-        self.daemons = [self._start(ns, i) for i, ns in enumerate((self.a, self.b), 1)]
-
-    @staticmethod
-    def _start(ns, i):
-        process = ns.start(build_folder() / "bench/null_forwarder", "null0", f"10.0.0.{i}",
-                           f"10.0.0.{3 - i}", "5000", name="null_forwarder")
-        process.wait_log("^ready$")
-        # A frame and its headers must fit into one send.
-        ns.run("ip", "link", "set", "null0", "mtu", INNER_MTU, "gso_max_size", "60000", "up")
-        ns.run("ip", "addr", "add", f"10.78.0.{i}/24", "dev", "null0")
-        return process
+def cpu_of_machine():
+    """Time that the cores of this machine were not idle, of all programs and the kernel."""
+    words = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    user, nice, system, _, _, irq, softirq = map(int, words[:7])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
-class Weft:
-    name = "weft"
-
-    def __init__(self, lab, crypto="auto"):
-        mesh = Mesh(lab, 2, config={"plane": {"crypto": crypto}}, link="veth").start()
-        mesh.wait_up()
-        self.a, self.b = mesh.spaces
-        self.address = mesh.inner(2)
-        self.daemons = [node.process for node in mesh.nodes]
-        self.says = mesh.nodes[0].status()["crypto"]
+def memory_mb(process):
+    """The highest RSS, with huge pages: transparent ones are in it, others are added."""
+    said = Path(f"/proc/{process.pid}/status").read_text()
+    kb = (re.search(rf"^{key}:\s+(\d+)", said, re.MULTILINE) for key in ("VmHWM", "HugetlbPages"))
+    return sum(int(found[1]) for found in kb if found) / 1024
 
 
-class Chain:
-    """Four nodes in a row, A to D, the way found by Babel alone."""
-    name = "chain"
-    label, policies = "chain-", ()
+class Subject:
+    """name, a, b, address, daemons; version: what it is, for people."""
+    version = ""
 
-    def __init__(self, lab):
-        mesh = Mesh(lab, 4, label=self.label)
+    def start(self):
+        """Waits until packets pass, and starts what TCP and UDP are sent to."""
+        wait_ping(self.a, self.address, timeout=20.0)
+        self.iperf = Iperf(self.a, self.b, self.address)
+
+    def cpu(self):
+        """{whose: seconds so far}"""
+        for daemon in self.daemons:
+            if not daemon.running:
+                raise Failed(f"{daemon.argv[-1]} ended with {daemon.exit_code}")
+        found = {"daemon": sum(map(cpu_of, self.daemons))} if self.daemons else {}
+        return found | {"machine": cpu_of_machine()}
+
+    def memory(self):
+        return max(map(memory_mb, self.daemons)) if self.daemons else None
+
+    def close(self):
+        pass
+
+
+class Pair(Subject):
+    """Two ends of a tunnel in namespaces joined by a wire of their own."""
+
+    def __init__(self, lab, name, kind, family="ip4", **more):
+        self.name = name
+        label = re.sub(r"\W+", "", name)[:20]
+        spaces = self.a, self.b = lab.ns(f"{label}-a"), lab.ns(f"{label}-b")
+        outers = ("fd00::1", "fd00::2") if family == "ip6" else ("10.0.0.1", "10.0.0.2")
+        bits = 64 if family == "ip6" else 24
+        lab.veth(*spaces, *(f"{outer}/{bits}" for outer in outers))
+        self.ends = [kind(space, i, outers[i - 1], outers[2 - i], **more)
+                     for i, space in enumerate(spaces, 1)]
+        offers = [end.offer() for end in self.ends]
+        for i in (1, 0):
+            self.ends[i].join(offers[1 - i])
+        self.ends[0].finish()
+        self.address = self.ends[1].address
+        self.daemons = [daemon for end in self.ends for daemon in end.daemons]
+        self.version = self.ends[0].version()
+        self.nodes = [end.node for end in self.ends if hasattr(end, "node")]
+
+
+class Line(Subject):
+    """n weft nodes in a row on one switch, the way found by Babel alone: the last is reached
+    through all between. policies: of the first."""
+
+    def __init__(self, lab, name, n=2, policies=()):
+        self.name = name
+        mesh = Mesh(lab, n, label=re.sub(r"\W+", "", name)[:10] + "-")
         remarks = mesh.registry({i: {"srv6": f"fd00:5:{i}::/64"} for i in mesh.numbers()})
         for i in mesh.numbers():
             mesh.reconfigure(
                 i, registry=remarks, static_routes=[],
-                peers={"include": [f"n{j}" for j in (i - 1, i + 1) if 1 <= j <= 4]},
-                policies=[dict(p) for p in self.policies if i == 1])
+                peers={"include": [f"n{j}" for j in (i - 1, i + 1) if 1 <= j <= n]},
+                policies=[dict(p) for p in policies if i == 1])
         mesh.start()
-        self.a, self.b = mesh.spaces[0], mesh.spaces[3]
-        self.address = mesh.inner(4)
+        self.a, self.b = mesh.spaces[0], mesh.spaces[-1]
+        self.address = mesh.inner(n)
         self.daemons = [node.process for node in mesh.nodes]
-        self.says = mesh.nodes[0].status()["crypto"]
         head = mesh.nodes[0]
+        self.version = f"{n} nodes, {head.status()['crypto']}"
         wait_until(lambda: all(p["state"] == "active" for p in head.ask("policies")["policies"])
                    and any(r["selected"] for r in
                            head.ask("routes", f"{self.address}/32")["routes"]), 60.0,
-                   "the way along the chain")
+                   "the way along the line")
 
 
-class ChainBySids(Chain):
-    """The same way, packet by packet by the SIDs of B, C and D."""
-    name = "chain by SIDs"
-    label = "sids-"
-    policies = ({"name": "bench", "destination": "10.66.0.4/32", "via": ["n2", "n3"],
-                 "exit": "n4"},)
+BY_SIDS = ({"name": "bench", "destination": "10.66.0.4/32", "via": ["n2", "n3"], "exit": "n4"},)
+# name: (kind, its arguments)
+SUBJECTS = {
+    "veth": (Pair, {"kind": PlainEnd}),
+    "veth without offloads": (Pair, {"kind": PlainOffEnd}),
+    "null": (Pair, {"kind": NullEnd}),
+    "weft": (Pair, {"kind": WeftEnd}),
+    "wireguard-go": (Pair, {"kind": WireGuardGoEnd}),
+    "OpenVPN": (Pair, {"kind": OpenVpnEnd}),
+    "strongSwan libipsec": (Pair, {"kind": LibipsecEnd}),
+    "weft by OpenSSL": (Pair, {"kind": WeftEnd, "config": {"plane": {"crypto": "openssl"}}}),
+    "weft by IPsec-MB": (Pair, {"kind": WeftEnd, "config": {"plane": {"crypto": "ipsec-mb"}}}),
+    "weft over IPv6": (Pair, {"kind": WeftEnd, "family": "ip6"}),
+    "wireguard-go over IPv6": (Pair, {"kind": WireGuardGoEnd, "family": "ip6"}),
+    **{f"weft without {name}": (Pair, {"kind": WeftEnd, "config":
+                                       {"plane": {"offload": {name: "off"}}}})
+       for name in ("tun_gso", "udp_gso", "udp_gro")},
+    "direct": (Line, {"n": 2}),
+    "relay": (Line, {"n": 3}),
+    "chain": (Line, {"n": 4}),
+    "chain by SIDs": (Line, {"n": 4, "policies": BY_SIDS}),
+}
 
 
-class WireGuardGo:
-    """wireguard-go of Debian 13, inner MTU 1400 as weft's."""
-    name = "wireguard-go"
-
-    def __init__(self, lab):
-        root = peer_root("trixie")
-        self.a, self.b = lab.ns("wg-a"), lab.ns("wg-b")
-        lab.veth(self.a, self.b, "10.0.0.1/24", "10.0.0.2/24")
-        self.address = "10.77.0.2"
-        ends = [PeerRoot(ns, root, f"wg{i}") for i, ns in enumerate((self.a, self.b), 1)]
-        keys = [end.run("wg", "genkey").stdout.strip() for end in ends]
-        self.daemons = [end.start("wireguard-go", "-f", "wg0", name="wireguard-go") for end in ends]
-        for i, end in enumerate(ends):
-            self._configure(end, i, keys)
-
-    @staticmethod
-    def _public(end, key):
-        (end.dir / "secret").write_text(key)
-        return end.run("sh", "-c", "wg pubkey < /mnt/secret").stdout.strip()
-
-    def _configure(self, end, i, keys):
-        (end.dir / "key").write_text(keys[i])
-        other = 2 - i
-        peer = self._public(end, keys[1 - i])
-        self._wait_device(end)
-        end.run("wg", "set", "wg0", "listen-port", "51820", "private-key", "/mnt/key", "peer", peer,
-                "allowed-ips", f"10.77.0.{other}/32", "endpoint", f"10.0.0.{other}:51820")
-        end.run("ip", "addr", "add", f"10.77.0.{i + 1}/24", "dev", "wg0")
-        end.run("ip", "link", "set", "wg0", "mtu", INNER_MTU, "up")
-
-    @staticmethod
-    def _wait_device(end):
-        wait_until(lambda: end.run("wg", "show", "wg0", check=False).returncode == 0, 10.0,
-                   "wireguard-go's device")
-
-
-DEFAULT = (Plain.name, Null.name, Weft.name, WireGuardGo.name)
-SUBJECTS = {kind.name: kind for kind in (Plain, Null, Weft, WireGuardGo, Chain, ChainBySids)}
+def make(lab, name):
+    kind, arguments = SUBJECTS[name]
+    return kind(lab, name, **arguments)

@@ -17,12 +17,14 @@ class PingResult:
     """Counts of a finished ping, and its holes.
 
     sent, received (distinct), lost, duplicates; gaps: [(first missing number, how many)];
-    longest_silence_s: the longest time between two replies; rtt_ms: each reply's, in order.
+    longest_silence_s: the longest time between two replies; rtt_ms: each reply's, in order;
+    replies: {number: (time of the monotonic clock, RTT in ms)}.
     """
 
     def __init__(self, sent, replies, duplicates):
         self.sent = sent
         self.duplicates = duplicates
+        self.replies = replies
         self.received = len(replies)
         self.lost = sent - self.received
         self.rtt_ms = [rtt for _, rtt in replies.values()]

@@ -1,0 +1,73 @@
+"""The suite of measurements runs, finds a figure for each thing, and leaves nothing behind."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from lab import build_folder
+from lab.weft import REPO
+
+BENCH = REPO / "bench/run"
+
+
+def results(argv, folder, timeout):
+    """What a run of the suite, which has to end well, wrote as JSON."""
+    done = subprocess.run([*argv, "--out", folder], capture_output=True, text=True, check=False,
+                          timeout=timeout, env=dict(os.environ, WEFT_BUILD=str(build_folder())))
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads((folder / "results.json").read_text()), done.stdout
+
+
+def group(found, name):
+    one, = (group for group in found["groups"] if group["name"] == name)
+    return one
+
+
+@pytest.mark.timeout(120)
+def test_the_suite_finds_a_figure_for_each(tmp_path):
+    prefix = f"benchtest{os.getpid()}"
+    os.environ["WEFT_LAB_PREFIX"], before = prefix, os.environ.get("WEFT_LAB_PREFIX")
+    try:
+        found, said = results([sys.executable, BENCH, "--smoke"], tmp_path, 110)
+    finally:
+        os.environ.pop("WEFT_LAB_PREFIX")
+        if before:
+            os.environ["WEFT_LAB_PREFIX"] = before
+    assert [g["gaps"] for g in found["groups"]] == [[]] * 2 and found["gaps"] == []
+    rates = {(row["subject"], row["test"]): row.get("kpps", row["gbit"])["median"]
+             for row in group(found, "peers")["rows"]}
+    assert set(rates) == {(subject, test) for subject in ("null", "weft")
+                          for test in ("1 stream", "UDP of 64 bytes")}
+    assert all(rate > 0 for rate in rates.values())
+    assert {row["subject"] for row in group(found, "peers at once")["rows"]} == {"weft"}
+    assert found["rekeys"]["with"]["keys"] > found["rekeys"]["without"]["keys"]
+    assert found["idle"][0]["memory_mb"] > 0
+    assert re.search(r"^\| of the null forwarder, 1 stream \| [\d.]+ \|", said, re.MULTILINE)
+    assert "<svg" in (tmp_path / "throughput.svg").read_text()
+    left = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
+    assert prefix not in left
+
+
+@pytest.mark.timeout(90)
+def test_two_hosts(lab, tmp_path):
+    near, far = lab.ns("near"), lab.ns("far")
+    lab.veth(near, far, "192.0.2.1/24", "192.0.2.2/24")
+    before = near.snapshot(), far.snapshot()
+    listening = far.start(sys.executable, BENCH, "--listen", "192.0.2.2", "--token", "word")
+    listening.wait_log("--token word", 20.0)
+    wrong = near.run(sys.executable, BENCH, "--connect", "192.0.2.2", "--from", "192.0.2.1",
+                     "--token", "another", "--subjects", "null", check=False)
+    assert wrong.returncode != 0 and "is the token the one" in wrong.stderr
+    assert "not by the other end's token" in listening.log()
+    found, _ = results(near.argv([
+        sys.executable, BENCH, "--connect", "192.0.2.2", "--from", "192.0.2.1", "--token", "word",
+        "--rounds", "1", "--seconds", "1", "--subjects", "no tunnel", "weft", "--tests",
+        "1 stream"]), tmp_path, 60)
+    hosts = group(found, "two hosts")
+    assert hosts["gaps"] == []
+    assert {row["subject"] for row in hosts["rows"]} == {"no tunnel", "weft"}
+    assert all(row["gbit"]["median"] > 0 for row in hosts["rows"])
+    assert (near.snapshot(), far.snapshot()) == before
