@@ -250,13 +250,51 @@ static void ike(struct rig *r, uint64_t spi_i, uint64_t spi_r)
 	plane_input_udp(r->plane, &b, 1, r->now);
 }
 
+static size_t refused(const struct nodes *n)
+{
+	return rig_drops(&n->b, DROP_PUNT_LIMIT);
+}
+
+/* A peer among made-up ones gets through when it asks again; each kind has its own measure. */
+static void who_asks_again_is_heard(void **state)
+{
+	struct nodes *n = *state;
+	size_t ups;
+
+	for (uint64_t spi = 100; spi < 1000; spi++)
+		ike(&n->b, spi, 0);
+	ike(&n->b, 7, 0);
+	ups = count_ups(&n->b, PLANE_UP_IKE);
+	assert_int_equal(ups, 10);
+	assert_int_equal(refused(n), 891);
+	ike(&n->b, 7, 0);
+	assert_int_equal(count_ups(&n->b, PLANE_UP_IKE), ups + 1);
+	/* of a handshake that goes on */
+	ike(&n->b, 7, 8);
+	assert_int_equal(count_ups(&n->b, PLANE_UP_IKE), ups + 2);
+	/* it is remembered for some seconds, not for ever */
+	ike(&n->b, 8, 0);
+	n->b.now.us += W_SEC;
+	for (uint64_t spi = 1000; spi < 1100; spi++)
+		ike(&n->b, spi, 0);
+	ups = count_ups(&n->b, PLANE_UP_IKE);
+	ike(&n->b, 8, 0);
+	assert_int_equal(count_ups(&n->b, PLANE_UP_IKE), ups + 1);
+	n->b.now.us += 10 * W_SEC;
+	for (uint64_t spi = 1100; spi < 1200; spi++)
+		ike(&n->b, spi, 0);
+	ups = count_ups(&n->b, PLANE_UP_IKE);
+	ike(&n->b, 9, 0);
+	assert_int_equal(count_ups(&n->b, PLANE_UP_IKE), ups);
+}
+
 /* Unknown SPIs are limited, established ones are not. */
 static void ike_goes_up(void **state)
 {
 	struct nodes *n = *state;
 
-	for (int i = 0; i < 15; i++)
-		ike(&n->b, 7, 8);
+	for (unsigned int i = 0; i < 15; i++)
+		ike(&n->b, 100 + i, 8);
 	assert_int_equal(count_ups(&n->b, PLANE_UP_IKE), 10);
 	assert_int_equal(rig_drops(&n->b, DROP_PUNT_LIMIT), 5);
 	assert_int_equal(n->b.up[0].up.data.n, 31);
@@ -267,8 +305,8 @@ static void ike_goes_up(void **state)
 	assert_int_equal(count_ups(&n->b, PLANE_UP_IKE), 11);
 	assert_true(n->b.up[10].up.established);
 	n->b.now.us += W_SEC / 2;
-	for (int i = 0; i < 15; i++)
-		ike(&n->b, 7, 8);
+	for (unsigned int i = 0; i < 15; i++)
+		ike(&n->b, 200 + i, 8);
 	assert_int_equal(count_ups(&n->b, PLANE_UP_IKE), 16);
 }
 
@@ -432,6 +470,25 @@ static void errors_about_its_identifier_go_up(void **state)
 	assert_true(rig_balanced(&n->a));
 }
 
+/* What a peer sends for the control side alone has a measure, a second. */
+static void one_peer_does_not_fill_the_ring(void **state)
+{
+	struct nodes *n = *state;
+	size_t ups = 0;
+
+	for (int i = 0; i < 2500; i++) {
+		n->b.ups = 0;
+		echo(n, "fe80::2:0", 129);
+		ups += n->b.ups;
+	}
+	assert_int_equal(ups, 2000);
+	assert_int_equal(rig_drops(&n->b, DROP_PUNT_LIMIT), 500);
+	n->b.now.us += W_SEC;
+	n->b.ups = 0;
+	echo(n, "fe80::2:0", 129);
+	assert_int_equal(n->b.ups, 1);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -446,12 +503,15 @@ int main(void)
 		T(one_packet_goes_elsewhere),
 		T(late_packets_move_nobody),
 		T(ike_goes_up),
+		T(who_asks_again_is_heard),
 		T(keepalives_are_not_drops),
 		T(echo_requests_are_answered),
 		T(echo_replies_go_up),
 		T(an_echo_goes_as_if_from_the_tun),
 		T(answers_to_its_identifier_go_up),
 		T(errors_about_its_identifier_go_up),
+
+		T(one_peer_does_not_fill_the_ring),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -201,8 +201,9 @@ struct plane_config {
 	 * control side keeps); NULL: all are unknown. */
 	bool (*ike_known)(const void *ctx, uint64_t spi_i, uint64_t spi_r);
 	const void *ike_known_ctx;
-	uint32_t unknown_ike_rate; /* unknown IKE messages a second to let up; burst the same; 0:
-	                              default 2000 */
+	/* Unknown IKE messages a second to let up, of each kind (first ones, with a cookie, of
+	 * handshakes under way, refused ones that come again); burst the same; 0: default 2000. */
+	uint32_t unknown_ike_rate;
 	bool merge_tcp, merge_udp; /* the TUN takes superpackets of that kind */
 	uint16_t segments_max;     /* datagrams a send: 64 or 128; 1: no UDP_SEGMENT */
 };

@@ -136,6 +136,25 @@ struct bucket {
 	uint32_t rate, burst;
 };
 
+/* IKE messages of unknown SPIs. Each kind has a bucket, so that a flood of one leaves room for the
+ * others. */
+enum ike_class {
+	IKE_FIRST,   /* of a peer that knows no SPI of ours */
+	IKE_COOKIE,  /* the same, with a cookie (RFC 7296 2.6) */
+	IKE_GOES_ON, /* of a handshake under way, it says */
+	IKE_AGAIN,   /* one that was refused for want of a token, and comes once more */
+	IKE_CLASSES,
+};
+
+enum { AGAIN_WORDS = 32768 };
+
+/* Who was refused in the last seconds, as two generations of a Bloom filter. */
+struct again {
+	int64_t since_us; /* of the present generation; 0: never used */
+	unsigned int present;
+	uint64_t bit[2][AGAIN_WORDS];
+};
+
 /* Datagrams for one link, of one size but for the last, in one piece of a buffer. */
 struct tx_batch {
 	uint8_t *base;
@@ -172,6 +191,8 @@ struct plane_slot {
 	uint16_t buffer;      /* index of the buffer that it filled last, 0: none */
 	uint32_t remote_hash; /* of the last address told with PLANE_UP_REMOTE */
 	int64_t remote_told_us;
+	uint32_t punt_second; /* of the clock, in which so many packets of the link went up */
+	uint32_t punts;
 };
 
 /* Where the last packet that went to the TUN came from, when it did so by the straight way: what
@@ -188,7 +209,7 @@ struct plane {
 	struct plane_counters counters;
 	struct pair pair[PAIR_USES]; /* the route cache, one entry a use */
 	struct plane_run run;
-	struct bucket ike, icmp;
+	struct bucket ike[IKE_CLASSES], icmp;
 	uint16_t segments_max;
 	uint16_t echo_id[PLANE_ECHO_IDS]; /* whose answers go up */
 	uint32_t echo_ids;
@@ -207,6 +228,7 @@ struct plane {
 	struct gso_split split;
 	struct gro gro;
 	struct plane_slot slot[PLANE_SLOTS];
+	struct again again;
 	uint8_t buffer[TX_BUFFERS][TX_BUFFER_BYTES] __attribute__((aligned(64)));
 };
 
@@ -254,6 +276,9 @@ bool pair_is_endpoint(const struct plane_snapshot *s, const struct ipaddr *ip, u
 
 /* bucket.c: takes one token when there is one. */
 bool bucket_take(struct bucket *b, wtime now);
+
+/* again.c: whether a message of this sender was refused 0 to 4 s ago; from now on one was. */
+bool again_refused(struct again *a, const struct endpoint *from, uint64_t spi, wtime now);
 
 /* tx.c: room for one more inner packet toward a link: where to write it, or NULL and why not. */
 uint8_t *tx_room(struct plane *p, const struct tx_ask *ask, enum drop_reason *ret_drop);

@@ -1,6 +1,33 @@
 /* Up to the control side: IKE messages (RFC 7296, behind the non-ESP marker of RFC 3948 2.2), those
- * of unknown SPIs behind a token bucket; and what links carry for their own ends. */
+ * of unknown SPIs behind token buckets; and what links carry for their own ends. */
 #include "plane/plane_priv.h"
+
+enum { PAYLOAD_NOTIFY = 41, COOKIE = 16390 };
+
+enum { LINK_PUNTS = 2000 }; /* a second; a paced dump of 100,000 routes takes fewer */
+
+static enum ike_class classify(struct view message, uint64_t spi_r)
+{
+	struct cur c = cur_view(message);
+
+	if (spi_r)
+		return IKE_GOES_ON;
+	cur_skip(&c, 16);
+	if (cur_u8(&c) != PAYLOAD_NOTIFY)
+		return IKE_FIRST;
+	cur_skip(&c, IKE_HEADER - 17 + 6);
+	return cur_u16(&c) == COOKIE && !c.bad ? IKE_COOKIE : IKE_FIRST;
+}
+
+/* What has no token of its kind is remembered: an honest peer sends it again in a second, and then
+ * it has a bucket that a flood from made-up sources does not empty. */
+static bool may_come(struct plane *p, const struct udp_rx *b, struct view data, uint64_t spi_i,
+	uint64_t spi_r, wtime now)
+{
+	return bucket_take(&p->ike[classify(data, spi_r)], now) ||
+		(again_refused(&p->again, &b->remote, spi_i, now) &&
+			bucket_take(&p->ike[IKE_AGAIN], now));
+}
 
 void punt_ike(struct plane *p, const struct udp_rx *b, struct view data, wtime now)
 {
@@ -21,7 +48,7 @@ void punt_ike(struct plane *p, const struct udp_rx *b, struct view data, wtime n
 	}
 	up.established = p->config.ike_known &&
 		p->config.ike_known(p->config.ike_known_ctx, spi_i, spi_r);
-	if (!up.established && !bucket_take(&p->ike, now)) {
+	if (!up.established && !may_come(p, b, data, spi_i, spi_r, now)) {
 		pkt_drop(p, DROP_PUNT_LIMIT, 1);
 		return;
 	}
@@ -29,6 +56,18 @@ void punt_ike(struct plane *p, const struct udp_rx *b, struct view data, wtime n
 		plane_count(&p->counters.punted, 1);
 	else
 		pkt_drop(p, DROP_PUNT_FULL, 1);
+}
+
+/* One peer, whatever it sends, leaves room in the ring and time for what the others say. */
+static bool link_may_talk(struct plane_slot *slot, wtime now)
+{
+	uint32_t second = (uint32_t)(now.us / W_SEC);
+
+	if (slot->punt_second != second) {
+		slot->punt_second = second;
+		slot->punts = 0;
+	}
+	return slot->punts++ < LINK_PUNTS;
 }
 
 void punt_link(struct plane *p, const struct pkt *k)
@@ -43,6 +82,10 @@ void punt_link(struct plane *p, const struct pkt *k)
 		.data = view_of(k->data, k->len),
 	};
 
+	if (!link_may_talk(&p->slot[k->in->slot], k->now)) {
+		pkt_drop(p, DROP_PUNT_LIMIT, 1);
+		return;
+	}
 	if (p->config.up(p->config.up_ctx, &up))
 		plane_count(&p->counters.punted, 1);
 	else
