@@ -168,6 +168,47 @@ static void a_stopped_peer_says_so(void **state)
 	sim_free(s);
 }
 
+enum { SPOKES = 50 };
+
+static bool spokes_up(struct sim *s)
+{
+	if (sim_links_up(s, 0, true) != SPOKES)
+		return false;
+	for (unsigned int i = 1; i <= SPOKES; i++)
+		if (sim_links_up(s, i, true) != 1)
+			return false;
+	return true;
+}
+
+/* Fifty peers call a hub that comes back after a minute: half-open states, cookies and all. */
+static void fifty_spokes_come_back_to_a_hub(void **state)
+{
+	const struct sim_options o = {.seed = 15,
+		.nodes = SPOKES + 1,
+		.path = {.delay_us = 20 * W_MS, .jitter_us = 10 * W_MS, .loss = 0.02},
+		.more_yaml = "peers: {include: [n0]}\n"};
+	struct sim *s = sim_new(&o);
+
+	(void)state;
+	for (unsigned int i = 0; i <= SPOKES; i++) {
+		sim_start(s, i);
+		if (i == 0)
+			assert_int_equal(sim_reload(s, 0, ""), 0);
+	}
+	assert_true(sim_run_until(s, 15 * W_SEC, spokes_up));
+	sim_run(s, 10 * W_SEC);
+	for (int64_t away = 1; away <= 64; away *= 8) {
+		sim_kill(s, 0);
+		sim_run(s, away * W_SEC);
+		sim_start(s, 0);
+		assert_int_equal(sim_reload(s, 0, ""), 0);
+		assert_true(sim_run_until(s, 15 * W_SEC, spokes_up));
+		sim_run(s, 10 * W_SEC);
+		assert_true(spokes_up(s));
+	}
+	sim_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +219,7 @@ int main(void)
 		cmocka_unit_test(rekeys_under_traffic_lose_nothing),
 		cmocka_unit_test(a_killed_peer_is_back_at_once),
 		cmocka_unit_test(a_stopped_peer_says_so),
+		cmocka_unit_test(fifty_spokes_come_back_to_a_hub),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
