@@ -174,7 +174,7 @@ struct config {
 		bool masquerade; /* default false */
 	} exit;
 	struct {
-		enum conf_switch tun_gso, udp_gso, udp_gro;
+		enum conf_switch tun_gso, udp_gso, udp_gro, aqm;
 		enum conf_crypto crypto;
 	} plane;
 	struct {

@@ -490,6 +490,7 @@ static void read_crypto(struct doc *d, struct fy_node *n, void *object)
 static const struct field plane_fields[] = {
 	{"crypto", FIELD_CUSTOM, .read = read_crypto},
 	{"offload", FIELD_MAP, .sub = offload_fields},
+	{"aqm", FIELD_SWITCH, offsetof(struct config, plane.aqm)},
 	{NULL},
 };
 

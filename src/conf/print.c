@@ -182,10 +182,11 @@ int config_print(const struct config *c, struct buf *b)
 	buf_add_str(b, "}\n");
 	conf_print_steering(c, b);
 	buf_printf(b,
-		"plane: {crypto: %s, offload: {tun_gso: %s, udp_gso: %s, udp_gro: %s}}\n"
+		"plane: {crypto: %s, offload: {tun_gso: %s, udp_gso: %s, udp_gro: %s}, "
+		"aqm: %s}\n"
 		"control: {",
 		crypto[c->plane.crypto], sw[c->plane.tun_gso], sw[c->plane.udp_gso],
-		sw[c->plane.udp_gro]);
+		sw[c->plane.udp_gro], sw[c->plane.aqm]);
 	key_text(b, "socket", c->control.socket);
 	key_text(b, ", group", c->control.group);
 	buf_printf(b, "}\nlog: %s\n", log[c->log]);

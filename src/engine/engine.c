@@ -53,6 +53,7 @@ static int keep_config(struct engine *e, const struct config *c)
 	e->tun_gso = c->plane.tun_gso != CONF_OFF;
 	e->udp_gso = c->plane.udp_gso != CONF_OFF;
 	e->udp_gro = c->plane.udp_gro != CONF_OFF;
+	e->plane.config.aqm = c->plane.aqm != CONF_OFF;
 	if (c->tun.netns && !(e->tun_netns = w_strdup(c->tun.netns)))
 		return -ENOMEM;
 	if (c->underlay.netns && !(e->underlay_netns = w_strdup(c->underlay.netns)))

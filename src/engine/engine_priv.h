@@ -86,6 +86,7 @@ struct engine_plane {
 	int epoll;
 	bool pushed; /* something went up in this round */
 	bool tun_gone;
+	bool tun_empty;         /* when it was last looked at */
 	bool pause;             /* before it sleeps */
 	wtime too_long_at;      /* not before it is TOO_LONG told again */
 	size_t first_socket;    /* who is read first, by turns */

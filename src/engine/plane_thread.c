@@ -121,6 +121,7 @@ int engine_plane_init(struct engine_plane *t, const struct engine_config *c)
 	t->config.merge_udp = tun.uso;
 	t->config.segments_max = OS_UDP_SEGMENTS;
 	t->tun_reads = ENGINE_TUN_READS_MIN;
+	t->tun_empty = true;
 	r = ring_init(&t->down, ENGINE_DOWN_RING);
 	if (r == 0)
 		r = ring_init(&t->facts, ENGINE_FACTS_RING);
@@ -212,6 +213,7 @@ static void plane_tun(struct engine_plane *t, struct os_tun *tun, wtime now)
 		(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, os_tun_facts(t->tun).fd, NULL);
 	t->tun = tun;
 	t->tun_gone = false;
+	t->tun_empty = true;
 	t->config.merge_tcp = f.tso;
 	t->config.merge_udp = f.uso;
 	plane_down(t->plane, &m, now);
@@ -264,8 +266,13 @@ static void round_tun(struct engine_plane *t, wtime now)
 			plane_tun_gone(t);
 		if (r <= 0) {
 			t->ready &= ~(uint64_t)READY_TUN;
+			t->tun_empty = true;
 			break;
 		}
+		/* It came since the queue was empty, perhaps while this thread slept. */
+		if (t->tun_empty)
+			plane_tun_empty(t->plane, now);
+		t->tun_empty = false;
 		quarters += frame.len <= ENGINE_FRAME_SMALL ? 1 : 4;
 		plane_input_tun(t->plane, &frame, 1, now);
 		n++;

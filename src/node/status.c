@@ -188,6 +188,22 @@ static void counts(struct node *n, struct json *j)
 	json_object_end(j);
 }
 
+/* What is done about a standing queue of the TUN (plane.aqm). */
+static void aqm(const struct node *n, const struct node_outside *o, struct json *j)
+{
+	uint64_t marked = 0, dropped = 0;
+
+	for (size_t i = 0; i < o->n_counters; i++) {
+		marked += o->counters[i].aqm_marked;
+		dropped += o->counters[i].drops[DROP_AQM];
+	}
+	json_object(j, "aqm");
+	json_string(j, "state", n->config->plane.aqm == CONF_OFF ? "off" : "on");
+	json_uint(j, "marked", marked);
+	json_uint(j, "dropped", dropped);
+	json_object_end(j);
+}
+
 static void warnings(const struct node *n, const struct node_outside *o, wtime now, struct json *j)
 {
 	char text[96];
@@ -235,5 +251,6 @@ void node_status_reply(struct node *n, const struct node_outside *o, wtime now, 
 	counts(n, j);
 	json_string(j, "post_quantum", pq[n->config->ike.post_quantum]);
 	json_string(j, "crypto", o->crypto);
+	aqm(n, o, j);
 	warnings(n, o, now, j);
 }

@@ -147,6 +147,16 @@ static void tx_backpressure(struct nodes *n)
 	rig_round(&n->a);
 }
 
+static void aqm(struct nodes *n)
+{
+	struct packet f = good6;
+
+	n->a.tun_stands = true;
+	n->a.now.us += W_SEC;
+	f.len = 1400;
+	tun(n, f);
+}
+
 static void bad_ip(struct nodes *n)
 {
 	packet_make(n->data, &good6);
@@ -358,6 +368,7 @@ static const struct {
 	{DROP_TRANSIT_REFUSED, transit_refused},
 	{DROP_TUN_ERROR, engines_own},
 	{DROP_EXCLUDED_INTERFACE, excluded_interface},
+	{DROP_AQM, aqm},
 	{DROP_TUN_BACKPRESSURE, tun_backpressure},
 	{DROP_ICMP_LIMIT, icmp_limit},
 	{DROP_PUNT_FULL, punt_full},

@@ -40,7 +40,10 @@ static enum plane_edge send_segments(struct plane *p, struct pkt *k, struct tx_a
 	const struct gso_split *s = k->split;
 	enum drop_reason drop;
 
-	for (uint32_t i = 0; i < s->segments; i++) {
+	/* The first, so that those behind it tell of it at once (RFC 2018). */
+	if (k->congested)
+		pkt_drop(p, DROP_AQM, 1);
+	for (uint32_t i = k->congested; i < s->segments; i++) {
 		uint8_t *text;
 
 		ask->len = i + 1 < s->segments ? s->seg_len : s->last_len;

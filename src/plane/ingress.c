@@ -1,10 +1,26 @@
 /* From the TUN: is it a packet, and may it enter the mesh. */
 #include "plane/plane_priv.h"
 
+/* Marked, where its sender understands that (RFC 3168 5), or to lose its first segment. A
+ * superpacket is marked as a whole: its sender answers once a round trip (RFC 3168 6.1.2). */
+static void mark(struct plane *p, struct pkt *k)
+{
+	struct ip_view v;
+
+	if (gso_check(k->frame, &v) != DROP_NONE)
+		return;
+	k->congested = ecn_decapsulate(ECN_CE, k->data) != DROP_NONE;
+	if (!k->congested)
+		plane_count(&p->counters.aqm_marked, 1);
+}
+
 enum plane_edge stage_tun_parse(struct plane *p, struct pkt *k)
 {
-	enum drop_reason r = gso_split_init(k->frame, &p->split);
+	enum drop_reason r;
 
+	if (aqm_due(&p->aqm, k->frame->len, k->now))
+		mark(p, k);
+	r = gso_split_init(k->frame, &p->split);
 	if (r != DROP_NONE) {
 		plane_count(&p->counters.tun_rx_packets, 1);
 		return edge_drop(k, r);
@@ -55,6 +71,11 @@ enum plane_edge stage_tun_guard(struct plane *p, struct pkt *k)
 	if (f & PAIR_DST_SID_SPACE || (k->ip.routing && srv6_has_srh(view_of(k->data, k->ip.len))))
 		return edge_drop(k, DROP_SRV6_FROM_TUN);
 	return k->pair->steer ? EDGE_ASIDE : EDGE_NEXT;
+}
+
+void plane_tun_empty(struct plane *p, wtime now)
+{
+	aqm_empty(&p->aqm, now);
 }
 
 void plane_input_tun(struct plane *p, struct tun_rx *frame, size_t n, wtime now)

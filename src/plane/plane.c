@@ -109,6 +109,7 @@ struct plane *plane_init(const struct plane_config *c, void *memory)
 		p->segments_max = 1;
 	gro_init(&p->gro, p->tun_out, PLANE_TUN_OUT_MAX);
 	gro_set_merge(&p->gro, c->merge_tcp, c->merge_udp);
+	p->aqm.on = c->aqm;
 	tx_reset(p);
 	return p;
 }

@@ -205,7 +205,8 @@ struct plane_config {
 	 * handshakes under way, refused ones that come again); burst the same; 0: default 2000. */
 	uint32_t unknown_ike_rate;
 	bool merge_tcp, merge_udp; /* the TUN takes superpackets of that kind */
-	uint16_t segments_max;     /* datagrams a send: 64 or 128; 1: no UDP_SEGMENT */
+	bool aqm;              /* tell senders when the TUN's queue stands: see plane_tun_empty() */
+	uint16_t segments_max; /* datagrams a send: 64 or 128; 1: no UDP_SEGMENT */
 };
 
 struct plane;
@@ -217,6 +218,9 @@ struct plane *plane_init(const struct plane_config *c, void *memory);
 
 /* Frames read from the TUN, in order; the data is free again when the call returns. */
 void plane_input_tun(struct plane *p, struct tun_rx *frame, size_t n, wtime now);
+/* The TUN's queue was empty before the next frame came: none that is read from now on has waited
+ * since before now. To be told each time. */
+void plane_tun_empty(struct plane *p, wtime now);
 /* Buffers read from a socket, in order; the data must live until plane_round_done(). */
 void plane_input_udp(struct plane *p, struct udp_rx *buffer, size_t n, wtime now);
 /* A message of the control side. */
@@ -249,6 +253,7 @@ struct plane_counters {
 	uint64_t punted;          /* PLANE_UP_IKE, PLANE_UP_LINK, PLANE_UP_ECHO */
 	uint64_t echo_answered, keepalives;
 	uint64_t sa_refused; /* SA_ADD for which the table had no room, or whose SPI was taken */
+	uint64_t aqm_marked; /* frames from the TUN that became CE (drops are DROP_AQM) */
 	uint64_t fragments;  /* packets that there are more for fragmenting IPv4 */
 };
 

@@ -1,6 +1,7 @@
 /* Inside the plane: what its stages share. A packet (struct pkt) walks from stage to stage; what a
  * stage decides is an edge, and one table (plane.c) says where each edge leads. */
 #pragma once
+#include "plane/aqm.h"
 #include "plane/plane.h"
 #include "wire/csum.h"
 #include "wire/ecn.h"
@@ -89,6 +90,7 @@ struct pkt {
 	bool hopped;       /* and a hop was taken from it there */
 	bool exit;         /* to be delivered by this exit */
 	bool echo;         /* the control side's, on its way out as if from the TUN */
+	bool congested;    /* its first segment is to be dropped: see aqm.h */
 	uint8_t hop_limit; /* to set in front of its segments, 0: none */
 };
 
@@ -210,6 +212,7 @@ struct plane {
 	struct pair pair[PAIR_USES]; /* the route cache, one entry a use */
 	struct plane_run run;
 	struct bucket ike[IKE_CLASSES], icmp;
+	struct aqm aqm;
 	uint16_t segments_max;
 	uint16_t echo_id[PLANE_ECHO_IDS]; /* whose answers go up */
 	uint32_t echo_ids;

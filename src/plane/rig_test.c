@@ -297,6 +297,7 @@ void rig_init(struct rig *r, unsigned int id, unsigned int links, const unsigned
 		.ike_known_ctx = r,
 		.merge_tcp = true,
 		.merge_udp = true,
+		.aqm = true,
 		.segments_max = 64,
 		.unknown_ike_rate = 10,
 	};
@@ -351,6 +352,8 @@ void rig_tun_gso(struct rig *r, uint8_t *data, uint32_t len, struct gso gso)
 {
 	struct tun_rx f = {.data = data, .len = len, .gso = gso};
 
+	if (!r->tun_stands)
+		plane_tun_empty(r->plane, r->now);
 	plane_input_tun(r->plane, &f, 1, r->now);
 }
 

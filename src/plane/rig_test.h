@@ -53,6 +53,7 @@ struct rig {
 	bool up_full;
 	bool (*known)(const void *ctx, uint64_t spi_i, uint64_t spi_r);
 	wtime now;
+	bool tun_stands; /* the TUN's queue is not seen empty */
 	/* what the last round sent */
 	struct udp_rx *rx; /* as the far end receives it; data owned */
 	size_t rx_count;

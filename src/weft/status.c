@@ -20,6 +20,16 @@ static void line(struct buf *out, const char *label, const char *text)
 	buf_add(out, "\n", 1);
 }
 
+static void show_aqm(struct buf *out, const struct value *aqm)
+{
+	char marked[TEXT_FIGURE], dropped[TEXT_FIGURE];
+
+	buf_printf(out, "%-14s ", "aqm");
+	table_text(out, text_string(aqm, "state"));
+	buf_printf(out, ", %s marked, ", text_count(text_number(aqm, "marked"), marked));
+	buf_printf(out, "%s dropped\n", text_count(text_number(aqm, "dropped"), dropped));
+}
+
 static void show_node(struct buf *out, const struct value *s)
 {
 	const struct value *node = value_get(s, "node"), *tun = value_get(s, "tun");
@@ -44,6 +54,7 @@ static void show_node(struct buf *out, const struct value *s)
 	}
 	buf_add(out, "\n", 1);
 	line(out, "crypto", text_string(s, "crypto"));
+	show_aqm(out, value_get(s, "aqm"));
 	line(out, "post-quantum", text_string(s, "post_quantum"));
 }
 

@@ -37,6 +37,7 @@
 	X(TOO_BIG, "too-big")                                                                      \
 	X(TRANSIT_REFUSED, "transit-refused") /* this node is no transit */                        \
 	X(TUN_ERROR, "tun-error")             /* the kernel refused a packet */                    \
+	X(AQM, "aqm")                         /* one segment, for a queue that stands */           \
 	X(TUN_BACKPRESSURE, "tun-backpressure")                                                    \
 	X(ICMP_LIMIT, "icmp-rate-limit") /* an error that was not sent */                          \
 	/* segment routing and policies */                                                         \
