@@ -98,11 +98,10 @@ struct plane *plane_init(const struct plane_config *c, void *memory)
 
 	/* Buffers are written before they are read: their pages are the caller's to touch. So is
 	 * the filter, whose pages are touched when the first message is refused. */
-	memset(p, 0, offsetof(struct plane, again));
+	memset(p, 0, offsetof(struct plane, again.bit));
 	p->config = *c;
 	for (unsigned int i = 0; i < IKE_CLASSES; i++)
 		p->ike[i] = bucket_of(ike, ike);
-	p->again.since_us = 0;
 	p->icmp = bucket_of(ICMP_RATE, ICMP_BURST);
 	p->segments_max = c->segments_max > TX_SEGMENTS_MAX ? TX_SEGMENTS_MAX : c->segments_max;
 	if (p->segments_max == 0)
