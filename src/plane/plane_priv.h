@@ -17,6 +17,7 @@ enum {
 	TX_BUFFERS_SPARE = 16,   /* plane_full() below that */
 	TX_SEGMENTS_MAX = 128,   /* UDP_MAX_SEGMENTS of new kernels */
 	TX_URGENT_SENDS = 64,    /* of PLANE_UDP_OUT_MAX, kept for the control side */
+	TX_TURN_BYTES = 32768,   /* of a link, before it is another's turn */
 	TX_SPARE = 512,          /* sends and frames that one input call may need */
 	TX_SEAL_AT = 8,    /* datagrams of a batch sealed at once: what stays in the L1 cache */
 	OPEN_BATCH = 16,   /* the same */
@@ -173,6 +174,8 @@ struct tx_batch {
 	enum drop_reason broken; /* why nothing more of it is sealed */
 	uint8_t tos, next_header;
 	bool urgent;
+	bool listed;       /* among the outputs of the round */
+	uint64_t ahead;    /* bytes that its link sends before it in this round */
 	struct udp_tx out; /* whole once the batch is closed */
 };
 
@@ -191,6 +194,7 @@ struct plane_slot {
 	struct plane_link_state *state;
 	uint16_t open;        /* index + 1 of the open batch, 0: none */
 	uint16_t buffer;      /* index of the buffer that it filled last, 0: none */
+	uint64_t sent;        /* bytes of the flushed round */
 	uint32_t remote_hash; /* of the last address told with PLANE_UP_REMOTE */
 	int64_t remote_told_us;
 	uint32_t punt_second; /* of the clock, in which so many packets of the link went up */

@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 #include "base/mem.h"
@@ -370,6 +371,57 @@ static void control_goes_first(void **state)
 	assert_int_equal(t->b.frames, 1);
 }
 
+/* One peer's burst of a round is cut into turns: what fifteen others get goes after one of its
+ * sends, though it was read after all of them. Each link keeps its order. */
+static void a_burst_lets_others_pass(void **state)
+{
+	static uint8_t data[65536];
+	struct super s = {{.version = 4,
+				  .proto = 6,
+				  .src = "10.1.0.5",
+				  .dst = "10.2.0.1",
+				  .sport = 1,
+				  .dport = 2,
+				  .len = 20 + 20 + 45 * 1360,
+				  .df = true},
+		GSO_TCP4, 1360};
+	unsigned int peers[RIG_LINKS], far[RIG_LINKS] = {0};
+	struct rig *r = w_calloc(1, sizeof(*r));
+	uint32_t last = 0;
+
+	(void)state;
+	assert_non_null(r);
+	for (unsigned int i = 0; i < RIG_LINKS; i++)
+		peers[i] = 2 + i;
+	rig_init(r, A, RIG_LINKS, peers, far);
+	for (unsigned int i = 0; i < 8; i++)
+		rig_tun_gso(r, data, s.f.len, super_make(data, &s));
+	for (unsigned int i = 1; i < RIG_LINKS; i++) {
+		struct packet f = udp4;
+		char to[16];
+
+		(void)snprintf(to, sizeof(to), "10.%u.0.1", peers[i]);
+		f.dst = to;
+		for (unsigned int j = 0; j < 2; j++)
+			rig_tun(r, data, packet_make(data, &f));
+	}
+	rig_round(r);
+	assert_int_equal(r->rx_count, 8 + RIG_LINKS - 1);
+	for (size_t i = 0; i < r->rx_count; i++) {
+		bool others = i >= 1 && i < RIG_LINKS;
+		uint32_t number = get_u32(r->rx[i].data + 4);
+
+		assert_int_equal(get_u32(r->rx[i].data) - A * 16, others ? i : 0);
+		if (!others) {
+			assert_true(i == 0 || number > last);
+			last = number;
+		}
+	}
+	assert_true(rig_balanced(r));
+	rig_done(r);
+	w_free(r);
+}
+
 /* No buffer is left: what does not fit is dropped and counted, and the next round works. */
 static void a_full_pool_drops_and_recovers(void **state)
 {
@@ -485,6 +537,7 @@ int main(void)
 		T(congestion_reaches_the_inside),
 		cmocka_unit_test(transit_takes_one_hop),
 		T(control_goes_first),
+		cmocka_unit_test(a_burst_lets_others_pass),
 		T(syns_are_clamped),
 		T(a_full_pool_drops_and_recovers),
 		T(a_full_pool_leaves_room_for_control),

@@ -7,8 +7,8 @@
 #include "plane/plane.h"
 
 enum {
-	RIG_LINKS = 4,
-	RIG_SAS = 16,
+	RIG_LINKS = 16,
+	RIG_SAS = 32,
 	RIG_UPS = 256,
 	RIG_HEAD = 8, /* SPI, sequence number */
 	RIG_TAIL = 5, /* next header, sum */

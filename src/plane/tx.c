@@ -260,12 +260,63 @@ void tx_undo_urgent(struct plane *p)
 	p->urgent_count--;
 }
 
-/* Lists sealed batches of one kind. */
-static void list_sends(struct plane *p, bool urgent)
+static void list_send(struct plane *p, struct tx_batch *b)
+{
+	p->udp_out[p->udp_out_count++] = b->out;
+	b->listed = true;
+}
+
+/* Lists sealed batches of one kind in the order of their making. */
+static void list_all(struct plane *p, bool urgent)
 {
 	for (uint32_t i = 0; i < p->batch_count; i++)
 		if (p->batch[i].urgent == urgent && p->batch[i].out.segments > 0)
-			p->udp_out[p->udp_out_count++] = p->batch[i].out;
+			list_send(p, &p->batch[i]);
+}
+
+/* The same for bulk, a turn of some bytes for each link and then again: who sends little does not
+ * wait behind another's burst. A link's own sends keep their order. */
+static void list_by_turns(struct plane *p)
+{
+	bool more = true;
+
+	for (uint64_t turn = TX_TURN_BYTES; more; turn += TX_TURN_BYTES) {
+		more = false;
+		for (uint32_t i = 0; i < p->batch_count; i++) {
+			struct tx_batch *b = &p->batch[i];
+
+			if (b->urgent || b->listed || b->out.segments == 0)
+				continue;
+			if (b->ahead < turn)
+				list_send(p, b);
+			else
+				more = true;
+		}
+	}
+}
+
+/* What each batch's link sends ahead of it; true when there are several links. */
+static bool count_ahead(struct plane *p)
+{
+	uint32_t first = UINT32_MAX;
+	bool several = false;
+
+	for (uint32_t i = 0; i < p->batch_count; i++) {
+		p->slot[p->batch[i].slot].sent = 0;
+		p->batch[i].listed = false;
+	}
+	for (uint32_t i = 0; i < p->batch_count; i++) {
+		struct tx_batch *b = &p->batch[i];
+
+		if (b->urgent)
+			continue;
+		if (first == UINT32_MAX)
+			first = b->slot;
+		several |= b->slot != first;
+		b->ahead = p->slot[b->slot].sent;
+		p->slot[b->slot].sent += b->out.len;
+	}
+	return several;
 }
 
 void tx_flush(struct plane *p, wtime now)
@@ -277,8 +328,11 @@ void tx_flush(struct plane *p, wtime now)
 			tx_close(p, slot, now);
 	}
 	p->udp_out_count = 0;
-	list_sends(p, true);
-	list_sends(p, false);
+	list_all(p, true);
+	if (count_ahead(p))
+		list_by_turns(p);
+	else
+		list_all(p, false);
 }
 
 void tx_reset(struct plane *p)
