@@ -306,6 +306,7 @@ struct babel {
 	struct heap timers;
 	struct list ready, route_events, neighbour_events;
 	struct babel_lane lane[BABEL_LANES];
+	wtime sustained; /* until then what was sent lasts at the sustained rate; see updates.c */
 	struct babel_parsed parsed;
 	uint8_t *packet;
 	size_t packet_cap;

@@ -9,6 +9,8 @@
 enum {
 	WORD = 64,
 	TRIGGER_TIMES = 4, /* triggered updates may go so much faster than dumps */
+	CREDIT_LINKS = 8,  /* for as many as tell this many links everything */
+	SUSTAINED_PARTS = 4,
 	TRIGGER_CHUNK = 64,
 	BELIEVED_HALVES = 7, /* neighbours keep a route for 3.5 intervals */
 	DUMP_BEGIN_US = 20000,
@@ -67,16 +69,42 @@ static void sooner(wtime *at, wtime t)
 	*at = wtime_min(*at, t);
 }
 
-static wtime slot_open(const struct babel_lane *l)
+static uint32_t dump_rate(const struct babel *b)
 {
-	return wtime_add(l->slot, -BABEL_RATE_BURST_US);
+	uint64_t all = (uint64_t)b->dest_count * b->iface_count;
+	uint64_t least = all * W_SEC / BABEL_INTERVAL_MAX_US;
+	uint64_t rate = b->c.dump_rate ? b->c.dump_rate : BABEL_DUMP_RATE;
+
+	return (uint32_t)(least > rate ? least : rate);
+}
+
+/* What dumps and triggered updates may have together in the long run: more than dumps need. */
+static uint64_t sustained_rate(const struct babel *b)
+{
+	uint64_t rate = dump_rate(b);
+
+	return rate + rate / SUSTAINED_PARTS;
+}
+
+/* Triggered updates run ahead of the sustained rate by what it takes to tell some links the whole
+ * table. Who has more links need not hurry: the neighbours hear it from others as well, and in a
+ * full mesh of n nodes n^2 updates would be sent that hardly anybody uses. */
+static wtime slot_open(const struct babel *b, enum babel_lanes k)
+{
+	wtime own = wtime_add(b->lane[k].slot, -BABEL_RATE_BURST_US), ahead;
+	uint64_t credit = (uint64_t)b->dest_count * CREDIT_LINKS * W_SEC / sustained_rate(b);
+
+	if (k == BABEL_LANE_DUMP)
+		return own;
+	ahead = wtime_add(b->sustained, -(int64_t)credit);
+	return wtime_before(own, ahead) ? ahead : own;
 }
 
 /* The first in the queue has its turn. */
 static void lane_turn(struct babel *b, enum babel_lanes k, wtime now)
 {
 	struct babel_lane *l = &b->lane[k];
-	wtime open = slot_open(l), soon = wtime_add(now, LANE_STEP_US);
+	wtime open = slot_open(b, k), soon = wtime_add(now, LANE_STEP_US);
 
 	if (wtime_due(open, now) && !list_empty(&l->waiting)) {
 		struct list *first = l->waiting.next;
@@ -123,14 +151,16 @@ void babel_lanes_leave(struct babel_iface *ifc)
 static bool lane_open(struct babel *b, struct babel_iface *ifc, enum babel_lanes k, wtime now)
 {
 	struct babel_lane *l = &b->lane[k];
+	wtime open;
 
 	if (!wtime_due(ifc->lane_at[k], now))
 		return false;
-	if (wtime_due(slot_open(l), now))
+	open = slot_open(b, k);
+	if (wtime_due(open, now))
 		return true;
 	ifc->lane_at[k] = WTIME_NEVER;
 	list_add_tail(&l->waiting, &ifc->lane_wait[k]);
-	babel_timer_set(b, &l->timer, wtime_min(l->timer.at, slot_open(l)));
+	babel_timer_set(b, &l->timer, wtime_min(l->timer.at, open));
 	return false;
 }
 
@@ -164,7 +194,7 @@ void babel_announce(struct babel *b, struct babel_dest *d, bool urgent, wtime no
 	list_for_each (it, &b->iface_list) {
 		struct babel_iface *ifc = container_of(it, struct babel_iface, all);
 
-		if (urgent) {
+		if (urgent && !list_empty(&ifc->neighbours)) { /* who comes gets a dump */
 			if (babel_bit(ifc, BABEL_BIT_ANNOUNCED, d->id))
 				babel_bit_set(ifc, BABEL_BIT_FORCED, d->id);
 			babel_bit_set(ifc, BABEL_BIT_AGAIN, d->id);
@@ -182,15 +212,6 @@ void babel_refuse_on(struct babel *b, struct babel_iface *ifc, const struct babe
 		return; /* it will be asked again */
 	ifc->refused[ifc->refused_count++] = *p;
 	babel_iface_soon(b, ifc, URGENT_BEGIN_US, now);
-}
-
-static uint32_t dump_rate(const struct babel *b)
-{
-	uint64_t all = (uint64_t)b->dest_count * b->iface_count;
-	uint64_t least = all * W_SEC / BABEL_INTERVAL_MAX_US;
-	uint64_t rate = b->c.dump_rate ? b->c.dump_rate : BABEL_DUMP_RATE;
-
-	return (uint32_t)(least > rate ? least : rate);
 }
 
 /* The update interval: a small multiple of the hello's, or what a full dump on all interfaces takes
@@ -362,12 +383,19 @@ static void raise_again(const struct babel *b, struct babel_iface *ifc, wtime no
 	ifc->urgent_at = now;
 }
 
-/* When the next packet within a rate may go, now that it has sent n. */
-static void spend(struct babel_lane *l, size_t n, uint64_t rate, wtime now)
+/* When the next packets may go, now that one with n updates of a kind has gone. */
+static void spend(struct babel *b, enum babel_lanes k, size_t n, wtime now)
 {
+	uint64_t rate = (uint64_t)dump_rate(b) * (k == BABEL_LANE_TRIGGER ? TRIGGER_TIMES : 1);
+	struct babel_lane *l = &b->lane[k];
+
 	if (wtime_before(l->slot, now))
 		l->slot = now;
 	l->slot = wtime_add(l->slot, (int64_t)((uint64_t)n * W_SEC / rate));
+	if (wtime_before(b->sustained, now))
+		b->sustained = now;
+	b->sustained =
+		wtime_add(b->sustained, (int64_t)((uint64_t)n * W_SEC / sustained_rate(b)));
 }
 
 /* The only neighbour announces the prefix itself, and better than it would be through us: it takes
@@ -387,7 +415,7 @@ static bool only_spare(const struct babel *b, const struct babel_iface *ifc,
 		r->advertised <= (uint32_t)d->metric + n->cost;
 }
 
-/* Triggered updates that have no haste go with the dumps. */
+/* Triggered updates that have no haste go with the dumps; one that is running gets to them. */
 static void sort_out_spares(struct babel *b, struct babel_iface *ifc, wtime now)
 {
 	bool any = false;
@@ -397,6 +425,8 @@ static void sort_out_spares(struct babel *b, struct babel_iface *ifc, wtime now)
 		if (babel_bit(ifc, BABEL_BIT_URGENT, i) || !only_spare(b, ifc, b->dest[i]))
 			continue;
 		babel_bit_clear(ifc, BABEL_BIT_PENDING, i);
+		if (ifc->dump_next != BABEL_NO_DUMP && ifc->dump_next <= i)
+			continue;
 		babel_bit_set(ifc, BABEL_BIT_SPARE, i);
 		any = true;
 	}
@@ -409,12 +439,13 @@ static void write_triggered(struct babel *b, struct babel_iface *ifc, struct bab
 {
 	size_t left = TRIGGER_CHUNK;
 
-	if (!lane_open(b, ifc, BABEL_LANE_TRIGGER, now))
+	if (!wtime_due(ifc->lane_at[BABEL_LANE_TRIGGER], now))
 		return;
 	sort_out_spares(b, ifc, now);
+	if (!lane_open(b, ifc, BABEL_LANE_TRIGGER, now))
+		return;
 	(void)write_bits(b, ifc, BABEL_BIT_PENDING, w, &left, now);
-	spend(&b->lane[BABEL_LANE_TRIGGER], TRIGGER_CHUNK - left,
-		(uint64_t)dump_rate(b) * TRIGGER_TIMES, now);
+	spend(b, BABEL_LANE_TRIGGER, TRIGGER_CHUNK - left, now);
 	ifc->lane_at[BABEL_LANE_TRIGGER] = next_bit(b, ifc, BABEL_BIT_PENDING, 0) < b->dest_cap
 		? now
 		: WTIME_NEVER;
@@ -450,7 +481,7 @@ static void write_dump(struct babel *b, struct babel_iface *ifc, struct babel_bu
 	} else {
 		left -= BABEL_SPARE_CHUNK - spare;
 	}
-	spend(&b->lane[BABEL_LANE_DUMP], BABEL_DUMP_CHUNK - left, dump_rate(b), now);
+	spend(b, BABEL_LANE_DUMP, BABEL_DUMP_CHUNK - left, now);
 	ifc->lane_at[BABEL_LANE_DUMP] = ifc->dump_next != BABEL_NO_DUMP ||
 			next_bit(b, ifc, BABEL_BIT_SPARE, 0) < b->dest_cap
 		? now

@@ -29,8 +29,11 @@ struct world {
 	uint16_t next[NODES][NODES]; /* [node][destination] */
 	struct distance told[NODES][NODES];
 	struct babel_parsed parsed;
-	wtime starving[NODES][NODES]; /* since when; NEVER: it is not */
+	/* since when it starves, though there is a way; NEVER: it does not */
+	wtime starving[NODES][NODES];
+	uint16_t part[NODES];	      /* nodes with a way to each other have the same */
 	int64_t starved_us, apart_us; /* the longest */
+	uint64_t starved_s;	      /* in all */
 	uint16_t starts[NODES];
 	uint64_t loops, unfeasible, checks;
 	bool quiet;
@@ -280,20 +283,46 @@ static bool starves(struct world *w, size_t node, size_t dest)
 	return false;
 }
 
+/* Which nodes have a way to each other, as links and nodes really are. */
+static void find_parts(struct world *w)
+{
+	bool again = true;
+
+	for (size_t i = 0; i < NODES; i++)
+		w->part[i] = (uint16_t)i;
+	while (again) {
+		again = false;
+		for (size_t i = 0; i < w->bed.links; i++) {
+			const struct bed_link *l = &w->bed.link[i];
+			uint16_t *a = &w->part[l->node[0]], *b = &w->part[l->node[1]];
+
+			if (l->down || w->bed.node[l->node[0]].off ||
+				w->bed.node[l->node[1]].off || *a == *b)
+				continue;
+			*a = *b = *a < *b ? *a : *b;
+			again = true;
+		}
+	}
+}
+
+/* Who is cut off has nothing to wait for but the end of what others still believe: only where there
+ * is a way does time count, from when there is one. */
 static void watch_starving(struct world *w)
 {
+	find_parts(w);
 	for (size_t i = 0; i < NODES; i++) {
 		for (size_t k = 0; k < NODES; k++) {
 			wtime *since = &w->starving[i][k];
 			int64_t us;
 
-			if (!starves(w, i, k)) {
+			if (w->part[i] != w->part[k] || !starves(w, i, k)) {
 				*since = WTIME_NEVER;
 				continue;
 			}
 			*since = wtime_min(*since, w->bed.now);
 			us = wtime_diff(w->bed.now, *since);
 			w->starved_us = us > w->starved_us ? us : w->starved_us;
+			w->starved_s++;
 		}
 	}
 }
@@ -345,9 +374,10 @@ static void one_seed(struct world *w, uint64_t seed, int64_t hours)
 	}
 	judge(w);
 	print_message("seed %llu: %lld h, %llu checks; mended after %.1f s, starved %lld s at "
-		      "most\n",
+		      "most, %llu s in all\n",
 		(unsigned long long)seed, (long long)hours, (unsigned long long)w->checks,
-		(double)w->apart_us / W_SEC, (long long)(w->starved_us / W_SEC));
+		(double)w->apart_us / W_SEC, (long long)(w->starved_us / W_SEC),
+		(unsigned long long)w->starved_s);
 	end(w);
 }
 
