@@ -400,6 +400,9 @@ void babel_route_refilter(struct babel *b, wtime now);
 void babel_select(struct babel *b, struct babel_dest *d, wtime now);
 /* The route's metric or feasibility may differ from before. */
 void babel_route_changed(struct babel *b, struct babel_route *r, wtime now);
+/* Somebody starves until this node uses a route as new as this one: if it is better, that is now.
+ */
+void babel_select_awaited(struct babel *b, struct babel_route *r, wtime now);
 /* The feasibility distance has changed: a backup may be none any more. */
 void babel_backup_check(struct babel *b, struct babel_dest *d);
 void babel_dest_recheck(struct babel *b, struct babel_timer *t, wtime now);
@@ -418,7 +421,7 @@ void babel_request_seqno_in(struct babel *b, struct babel_neighbour *n, const st
 void babel_request_route_in(struct babel *b, struct babel_neighbour *n, const struct babel_tlv *t,
 	wtime now);
 /* The route was updated: requests that it answers end, and who asked is told. */
-void babel_request_satisfy(struct babel *b, const struct babel_route *r, wtime now);
+void babel_request_satisfy(struct babel *b, struct babel_route *r, wtime now);
 void babel_request_free(struct babel *b, struct babel_request *q);
 
 /* send.c */

@@ -174,25 +174,34 @@ void babel_request_route(struct babel *b, struct babel_neighbour *n, const struc
 	babel_unicast(b, n, wcur_written(&w.w), now);
 }
 
-/* The next hop that a request goes on to: never who asks, feasible ones first (3.8.1.2). */
+/* The next hop that a request goes on to: never who asks, feasible ones first (3.8.1.2), of those
+ * the best one as it is now, for the one in use may be failing; and not the one that has not
+ * answered when there is another. */
 static struct babel_neighbour *forward_to(const struct babel_dest *d,
-	const struct babel_neighbour *asker)
+	const struct babel_neighbour *asker, uint32_t tried)
 {
-	const struct babel_route *good = NULL, *other = NULL;
+	const struct babel_route *best = NULL;
+	bool best_feasible = false, best_tried = false;
 
 	for (size_t i = 0; i < d->n; i++) {
 		const struct babel_route *r = d->route[i];
 		uint16_t m = babel_route_metric(r);
 		bool feasible = babel_feasible(d, r->router_id, r->seqno, r->advertised);
-		const struct babel_route **best = feasible ? &good : &other;
+		bool again = r->neighbour->serial == tried;
 
 		if (r->neighbour == asker || m == BABEL_INFINITY)
 			continue;
-		if (!*best || r == d->selected ||
-			(*best != d->selected && m < babel_route_metric(*best)))
-			*best = r;
+		if (best &&
+			(best_tried < again || (best_tried == again && best_feasible > feasible)))
+			continue;
+		if (best && best_tried == again && best_feasible == feasible &&
+			m >= babel_route_metric(best))
+			continue;
+		best = r;
+		best_feasible = feasible;
+		best_tried = again;
 	}
-	return good ? good->neighbour : other ? other->neighbour : NULL;
+	return best ? best->neighbour : NULL;
 }
 
 static void forward(struct babel *b, struct babel_dest *d, struct babel_neighbour *asker,
@@ -210,7 +219,8 @@ static void forward(struct babel *b, struct babel_dest *d, struct babel_neighbou
 		}
 		return;
 	}
-	to = forward_to(d, asker);
+	to = forward_to(d, asker,
+		q && !q->satisfied && q->seqno == t->request.seqno ? q->target : 0);
 	if (!to || t->request.hop_count < 2 || !b->c.transit)
 		return;
 	if (q && !q->asker && !q->satisfied && q->resends < RESENDS) {
@@ -281,7 +291,7 @@ void babel_request_route_in(struct babel *b, struct babel_neighbour *n, const st
 	}
 }
 
-void babel_request_satisfy(struct babel *b, const struct babel_route *r, wtime now)
+void babel_request_satisfy(struct babel *b, struct babel_route *r, wtime now)
 {
 	struct babel_dest *d = r->dest;
 
@@ -290,8 +300,11 @@ void babel_request_satisfy(struct babel *b, const struct babel_route *r, wtime n
 		struct babel_iface *ifc;
 		bool same = memcmp(q->router_id, r->router_id, sizeof(q->router_id)) == 0;
 
-		if (q->satisfied || d->selected != r ||
-			(same && babel_seqno_less(r->seqno, q->seqno)))
+		if (q->satisfied || (same && babel_seqno_less(r->seqno, q->seqno)))
+			continue;
+		if (same && q->asker_iface)
+			babel_select_awaited(b, r, now);
+		if (d->selected != r)
 			continue;
 		q->satisfied = true;
 		ifc = q->asker_iface ? babel_iface_find(b, q->asker_iface) : NULL;

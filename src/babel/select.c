@@ -295,6 +295,18 @@ void babel_route_changed(struct babel *b, struct babel_route *r, wtime now)
 	babel_select(b, d, now);
 }
 
+void babel_select_awaited(struct babel *b, struct babel_route *r, wtime now)
+{
+	struct babel_dest *d = r->dest;
+	uint16_t m = babel_route_metric(r);
+
+	if (d->own || !d->selected || d->selected == r || m == BABEL_INFINITY || !feasible(r) ||
+		!wins(m, d->metric, 1))
+		return;
+	settle(b, d, r, now);
+	find_backup(b, d);
+}
+
 void babel_dest_told(struct babel *b, struct babel_dest *d)
 {
 	list_del(&d->event);

@@ -394,8 +394,7 @@ static void spend(struct babel *b, enum babel_lanes k, size_t n, wtime now)
 	l->slot = wtime_add(l->slot, (int64_t)((uint64_t)n * W_SEC / rate));
 	if (wtime_before(b->sustained, now))
 		b->sustained = now;
-	b->sustained =
-		wtime_add(b->sustained, (int64_t)((uint64_t)n * W_SEC / sustained_rate(b)));
+	b->sustained = wtime_add(b->sustained, (int64_t)((uint64_t)n * W_SEC / sustained_rate(b)));
 }
 
 /* The only neighbour announces the prefix itself, and better than it would be through us: it takes

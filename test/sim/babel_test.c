@@ -31,9 +31,9 @@ struct world {
 	struct babel_parsed parsed;
 	/* since when it starves, though there is a way; NEVER: it does not */
 	wtime starving[NODES][NODES];
-	uint16_t part[NODES];	      /* nodes with a way to each other have the same */
+	uint16_t part[NODES];         /* nodes with a way to each other have the same */
 	int64_t starved_us, apart_us; /* the longest */
-	uint64_t starved_s;	      /* in all */
+	uint64_t starved_s;           /* in all */
 	uint16_t starts[NODES];
 	uint64_t loops, unfeasible, checks;
 	bool quiet;
@@ -296,8 +296,8 @@ static void find_parts(struct world *w)
 			const struct bed_link *l = &w->bed.link[i];
 			uint16_t *a = &w->part[l->node[0]], *b = &w->part[l->node[1]];
 
-			if (l->down || w->bed.node[l->node[0]].off ||
-				w->bed.node[l->node[1]].off || *a == *b)
+			if (l->down || w->bed.node[l->node[0]].off || w->bed.node[l->node[1]].off ||
+				*a == *b)
 				continue;
 			*a = *b = *a < *b ? *a : *b;
 			again = true;
