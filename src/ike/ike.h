@@ -151,8 +151,10 @@ struct ike_event {
 	struct ike_child_info child;   /* CHILD_* */
 	struct ike_child_keys keys;    /* CHILD_UP; zero it after use: ike_event_wipe() */
 	struct endpoint local, remote; /* CHILD_UP, UP, REMOTE_*: of the message that did it */
-	char reason[IKE_REASON_TEXT];  /* DOWN, FAILED: one line for people, e.g. "peer offers no
-	                                * ML-KEM and post_quantum is require" */
+	bool anew; /* UP: the peer says that it holds no other SA (RFC 7296 2.4): it may have a new
+	            * life that knows nothing of what it said before */
+	char reason[IKE_REASON_TEXT]; /* DOWN, FAILED: one line for people, e.g. "peer offers no
+	                               * ML-KEM and post_quantum is require" */
 };
 
 /* The next event in order; false: none. */

@@ -159,13 +159,14 @@ static void conn_settle(struct ike_sa *fresh, bool wins, bool initial_contact, w
 		sa_loses(fresh, fresh->origin_ours, now);
 }
 
-void ike_conn_say_up(struct ike_conn *conn)
+void ike_conn_say_up(struct ike_conn *conn, bool anew)
 {
 	struct ike_event *e = ike_emit(conn, IKE_EVENT_UP);
 
 	conn->was_up = true;
 	conn->reason[0] = '\0';
 	if (e) {
+		e->anew = anew;
 		e->local = conn->sa->local;
 		e->remote = conn->sa->remote;
 	}
@@ -207,7 +208,7 @@ void ike_conn_sa_up(struct ike_sa *sa, bool initial_contact, wtime now)
 	conn->no_child_kex = false;
 	if (!sa->origin_ours)
 		conn->behind_nat = sa->peer_behind_nat;
-	ike_conn_say_up(conn);
+	ike_conn_say_up(conn, initial_contact);
 }
 
 /* ---- Losing ---- */
@@ -274,7 +275,7 @@ void ike_conn_sa_lost(struct ike_sa *sa, const char *reason, wtime now)
 	next->cleanup_at = WTIME_NEVER;
 	ike_child_pick_outbound(conn, now);
 	ike_child_want(conn, 0, now);
-	ike_conn_say_up(conn);
+	ike_conn_say_up(conn, false);
 }
 
 void ike_sa_expire(struct ike_sa *sa, wtime now)

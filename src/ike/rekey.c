@@ -280,7 +280,7 @@ void ike_sa_take_over(struct ike_sa *from, struct ike_sa *to, wtime now)
 	renew_active(from, to, now);
 	if (conn->sa == from) {
 		conn->sa = to;
-		ike_conn_say_up(conn);
+		ike_conn_say_up(conn, false);
 	}
 }
 

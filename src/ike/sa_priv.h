@@ -333,7 +333,8 @@ void ike_conn_start(struct ike_conn *conn, wtime now);
 /* Begins to try: at once, and eagerly for a while; when it may. */
 void ike_conn_begin(struct ike_conn *conn, wtime now);
 /* The UP event of conn->sa; and the end of being up. */
-void ike_conn_say_up(struct ike_conn *conn);
+/* anew: the peer holds no other SA (RFC 7296 2.4). */
+void ike_conn_say_up(struct ike_conn *conn, bool anew);
 void ike_conn_say_down(struct ike_conn *conn, const char *reason);
 /* The SA in use seems dead: an attempt starts beside it. */
 void ike_conn_suspect(struct ike_conn *conn, wtime now);

@@ -188,6 +188,8 @@ static void handle(struct node *n, const struct ike_event *e, wtime now)
 		break;
 	case IKE_EVENT_UP: /* a whole handshake went that way */
 		node_link_moved(n, l, &e->local, &e->remote, now);
+		if (e->anew || l->dead)
+			node_speaker_anew(n, l, now);
 		break;
 	case IKE_EVENT_REMOTE_SEEN:
 		node_move_seen(n, l, &e->local, &e->remote, now);

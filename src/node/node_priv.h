@@ -386,6 +386,8 @@ int node_speaker_apply(struct node *n, wtime now);
 void node_speaker_link(struct node *n, struct node_link *l, wtime now);
 /* A link was judged dead, or lives again. */
 void node_speaker_alive(struct node *n, struct node_link *l, wtime now);
+/* The peer may have a new life: what the former one announced counts no more. */
+void node_speaker_anew(struct node *n, struct node_link *l, wtime now);
 /* Tells the speaker of links that died, when the plane has got a snapshot without them. */
 void node_speaker_late(struct node *n, wtime now);
 /* An inner packet of a link that may be Babel's. */

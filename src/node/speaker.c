@@ -464,6 +464,19 @@ void node_speaker_link(struct node *n, struct node_link *l, wtime now)
 	}
 }
 
+/* Its first packet would say so, too (RFC 8966 A.1), but that one may be lost. A new life has no
+ * feasibility distances, so that what we believe of the former one can be half of a loop. */
+void node_speaker_anew(struct node *n, struct node_link *l, wtime now)
+{
+	if (!l->speaking)
+		return;
+	babel_iface_remove(n->babel, l->slot + 1, now);
+	l->late = l->speaking = l->has_loss = false;
+	node_speaker_link(n, l, now);
+	if (l->speaking && l->dead)
+		babel_iface_alive(n->babel, l->slot + 1, false, now);
+}
+
 /* ---- packets ---- */
 
 void node_speaker_input(struct node *n, struct node_link *l, struct view packet, wtime at,
