@@ -27,6 +27,19 @@ struct ipaddr sim_underlay(unsigned int i)
 	return ipaddr_from(IP4, b);
 }
 
+struct endpoint sim_endpoint(unsigned int i)
+{
+	return (struct endpoint){.ip = sim_underlay(i), .port = PORT};
+}
+
+int sim_node_at(const struct sim *s, const struct endpoint *e)
+{
+	for (unsigned int i = 0; i < s->count; i++)
+		if (e->port == PORT && ipaddr_equal(&e->ip, (struct ipaddr[]){sim_underlay(i)}))
+			return (int)i;
+	return -1;
+}
+
 static void note(struct sim *s, const void *p, size_t n)
 {
 	static const uint8_t key[16] = "fingerprint";
@@ -72,7 +85,7 @@ static void deliver_later(struct sim *s, unsigned int from, unsigned int to, con
 	sim_must(e != NULL, "memory");
 	e->to = to;
 	e->from_incarnation = s->node[from].incarnation;
-	e->remote = (struct endpoint){.ip = sim_underlay(from), .port = PORT};
+	e->remote = sim_endpoint(from);
 	e->tos = t->tos;
 	e->len = len;
 	memcpy(e->data, data, len);
@@ -85,14 +98,15 @@ static void send_datagram(struct sim *s, unsigned int from, const struct udp_tx 
 	const uint8_t *data, uint32_t len)
 {
 	const struct sim_path *p;
-	unsigned int to = 0;
+	int peer = sim_node_at(s, &t->remote);
+	unsigned int to = (unsigned int)peer;
 	bool ike = len > MARKER && memcmp(data, "\0\0\0\0", MARKER) == 0;
 
-	while (to < s->count && !(ipaddr_equal(&t->remote.ip, (struct ipaddr[]){sim_underlay(to)})))
-		to++;
 	s->node[from].ike_sent += ike;
 	s->node[from].udp_sent++;
-	if (to == s->count || t->remote.port != PORT)
+	if (s->tap.sent)
+		s->tap.sent(s->tap.ctx, from, &t->remote, view_of(data, len));
+	if (peer < 0)
 		return;
 	note(s, data, len);
 	p = &s->path[from * s->count + to];
@@ -147,6 +161,8 @@ static void take_frame(struct sim *s, unsigned int i, const struct tun_tx *f)
 		len += f->iov[k].n;
 	}
 	note(s, frame, len);
+	if (s->tap.delivered)
+		s->tap.delivered(s->tap.ctx, i, view_of(frame, len));
 	if (!sim_flow_arrived(s, frame, len))
 		sim_inner_arrived(n, frame, len);
 	host_answers(s, i, frame, len);
@@ -226,6 +242,8 @@ static void act(struct sim *s, unsigned int i, const struct node_action *a)
 			buf_add(&s->echo, a->plane.data.p, a->plane.data.n);
 		if (a->plane.type == PLANE_DOWN_SNAPSHOT)
 			observe(s, i, SIM_SNAPSHOT, a->plane.snapshot);
+		if (s->tap.plane)
+			s->tap.plane(s->tap.ctx, i, &a->plane);
 		plane_down(n->plane, &a->plane, s->now);
 		break;
 	case NODE_ACTION_REPLY:
@@ -270,14 +288,18 @@ void sim_settle(struct sim *s, unsigned int i)
 void sim_plane_start(struct sim *s, unsigned int i)
 {
 	struct sim_node *n = &s->node[i];
-	struct plane_config pc = {.ops = esp_ops(), .up = report, .up_ctx = n, .segments_max = 1};
+	struct plane_config pc = {
+		.ops = s->options.ops ? s->options.ops : esp_ops(),
+		.up = report,
+		.up_ctx = n,
+		.segments_max = 1,
+	};
 
 	list_init(&n->reports);
 	sim_must(esp_table_new(TABLE, &n->table) == 0, "memory");
 	pc.table = n->table;
 	sim_must(posix_memalign(&n->memory, 64, plane_memory(&pc)) == 0, "memory");
 	n->plane = plane_init(&pc, n->memory);
-	(void)s;
 }
 
 void sim_kill(struct sim *s, unsigned int i)
@@ -300,6 +322,8 @@ void sim_kill(struct sim *s, unsigned int i)
 	free(n->memory);
 	n->plane = NULL;
 	n->incarnation++;
+	n->frozen = false;
+	sim_backlog_free(n);
 }
 
 void sim_stop(struct sim *s, unsigned int i)
@@ -313,41 +337,81 @@ void sim_stop(struct sim *s, unsigned int i)
 
 /* ---- time ---- */
 
+static bool awake(const struct sim_node *n)
+{
+	return n->node && !n->frozen;
+}
+
 static wtime next_time(struct sim *s)
 {
 	wtime t = wtime_min(heap_next(&s->events), sim_flows_deadline(s));
 
 	for (unsigned int i = 0; i < s->count; i++)
-		if (s->node[i].node)
+		if (awake(&s->node[i]))
 			t = wtime_min(t, node_deadline(s->node[i].node));
 	return t;
+}
+
+static void receive(struct sim *s, struct sim_event *e, wtime came)
+{
+	struct sim_node *n = &s->node[e->to];
+	struct udp_rx r = {
+		.data = e->data,
+		.len = e->len,
+		.tos = e->tos,
+		.remote = e->remote,
+		.local = sim_endpoint(e->to),
+		.time = came,
+	};
+
+	plane_input_udp(n->plane, &r, 1, s->now);
+	flush_plane(s, e->to);
+	(void)take_reports(s, n);
+	sim_settle(s, e->to);
+}
+
+static void read_now(struct sim *s, struct sim_event *e, wtime came)
+{
+	/* opening decrypts in place: who watches has the datagram as it came */
+	uint8_t *copy = s->tap.arrived ? w_memdup(e->data, e->len) : NULL;
+	const struct sim_datagram d = {e->to, e->remote, e->forged, view_of(copy, e->len)};
+
+	if (s->tap.arriving && copy)
+		s->tap.arriving(s->tap.ctx, &d);
+	receive(s, e, came);
+	if (copy)
+		s->tap.arrived(s->tap.ctx, &d);
+	w_free(copy);
+	w_free(e);
 }
 
 static void arrive(struct sim *s, struct sim_event *e)
 {
 	struct sim_node *n = &s->node[e->to];
 
-	if (n->node && e->host) {
+	if (awake(n) && e->host) {
 		struct tun_rx f = {.data = e->data, .len = e->len};
 
 		plane_input_tun(n->plane, &f, 1, s->now);
 		sim_settle(s, e->to);
-	} else if (n->node) {
-		struct udp_rx r = {
-			.data = e->data,
-			.len = e->len,
-			.tos = e->tos,
-			.remote = e->remote,
-			.local = {.ip = sim_underlay(e->to), .port = PORT},
-			.time = s->now,
-		};
-
-		plane_input_udp(n->plane, &r, 1, s->now);
-		flush_plane(s, e->to);
-		(void)take_reports(s, n);
-		sim_settle(s, e->to);
+		w_free(e);
+	} else if (awake(n)) {
+		read_now(s, e, s->now);
+	} else if (n->node && !e->host && n->backlog_room) {
+		n->backlog_room--;
+		e->came = s->now;
+		list_add_tail(&n->backlog, &e->list);
+	} else {
+		w_free(e);
 	}
-	w_free(e);
+}
+
+static void run_timers(struct sim *s, unsigned int i)
+{
+	observe(s, i, SIM_TICK, NULL);
+	node_tick(s->node[i].node, s->now);
+	sim_settle(s, i);
+	observe(s, i, SIM_SETTLED, NULL);
 }
 
 static void step(struct sim *s)
@@ -357,13 +421,68 @@ static void step(struct sim *s)
 	while ((h = heap_pop_due(&s->events, s->now)))
 		arrive(s, container_of(h, struct sim_event, timer));
 	for (unsigned int i = 0; i < s->count; i++)
-		if (s->node[i].node && wtime_due(node_deadline(s->node[i].node), s->now)) {
-			observe(s, i, SIM_TICK, NULL);
-			node_tick(s->node[i].node, s->now);
-			sim_settle(s, i);
-			observe(s, i, SIM_SETTLED, NULL);
-		}
+		if (awake(&s->node[i]) && wtime_due(node_deadline(s->node[i].node), s->now))
+			run_timers(s, i);
 	sim_flows_pump(s);
+}
+
+/* ---- strangers, and nodes that stand still ---- */
+
+void sim_forge(struct sim *s, unsigned int to, const struct endpoint *remote, struct view data)
+{
+	struct sim_event *e = w_calloc(1, sizeof(*e) + data.n);
+
+	sim_must(e != NULL, "memory");
+	e->to = to;
+	e->forged = true;
+	e->remote = *remote;
+	e->len = (uint32_t)data.n;
+	if (data.n)
+		memcpy(e->data, data.p, data.n);
+	arrive(s, e);
+}
+
+void sim_freeze(struct sim *s, unsigned int i, unsigned int backlog)
+{
+	s->node[i].frozen = s->node[i].node != NULL;
+	s->node[i].backlog_room = backlog;
+}
+
+void sim_thaw(struct sim *s, unsigned int i, bool timers_first)
+{
+	struct sim_node *n = &s->node[i];
+
+	if (!n->frozen)
+		return;
+	n->frozen = false;
+	if (timers_first)
+		run_timers(s, i);
+	list_for_each_safe (it, &n->backlog) {
+		struct sim_event *e = container_of(it, struct sim_event, list);
+
+		list_del(&e->list);
+		read_now(s, e, e->came);
+	}
+}
+
+bool sim_frozen(const struct sim *s, unsigned int i)
+{
+	return s->node[i].frozen;
+}
+
+void sim_backlog_free(struct sim_node *n)
+{
+	list_for_each_safe (it, &n->backlog) {
+		struct sim_event *e = container_of(it, struct sim_event, list);
+
+		list_del(&e->list);
+		w_free(e);
+	}
+}
+
+void sim_tap_set(struct sim *s, const struct sim_tap *t)
+{
+	s->tap = *t;
 }
 
 bool sim_run_until(struct sim *s, int64_t us, bool (*done)(struct sim *s))
@@ -422,7 +541,7 @@ void sim_inject(struct sim *s, unsigned int i, uint8_t *frame, uint32_t len)
 {
 	struct tun_rx f = {.data = frame, .len = len};
 
-	if (!s->node[i].node)
+	if (!awake(&s->node[i]))
 		return;
 	plane_input_tun(s->node[i].plane, &f, 1, s->now);
 	flush_plane(s, i);
@@ -435,7 +554,7 @@ void sim_send(struct sim *s, unsigned int from, unsigned int to, enum ip_family 
 	struct sim_node *n = &s->node[from];
 	uint8_t frame[TUN_FRAME];
 
-	if (n->node)
+	if (awake(n))
 		sim_inject(s, from, frame, sim_inner_packet(frame, from, to, family, n->sent++));
 }
 

@@ -34,6 +34,8 @@ struct sim_options {
 	bool one_organization;
 	bool learn; /* no static routes: Babel finds the ways */
 	bool srv6;  /* node i has the locator fd00:5:<i + 1>::/64 in the registry */
+	bool allow; /* the registry lets each node announce what is its own, and nothing else */
+	const struct tunnel_ops *ops; /* what the planes call; NULL: esp_ops() */
 };
 
 struct sim *sim_new(const struct sim_options *o);
@@ -60,6 +62,47 @@ typedef void (*sim_observer)(void *ctx, unsigned int i, enum sim_moment m,
 	const struct plane_snapshot *snapshot);
 void sim_observe(struct sim *s, sim_observer f, void *ctx);
 
+/* A datagram as it reaches a node. */
+struct sim_datagram {
+	unsigned int to;
+	struct endpoint remote; /* where it says that it comes from */
+	bool forged;            /* by sim_forge() */
+	struct view data;
+};
+
+/* Sees everything that leaves a node; each may be NULL. */
+struct sim_tap {
+	void *ctx;
+	/* A node gives a datagram to the network, which may lose it. */
+	void (*sent)(void *ctx, unsigned int from, const struct endpoint *to, struct view data);
+	/* One comes to a node that runs; and the node has done all that follows. */
+	void (*arriving)(void *ctx, const struct sim_datagram *d);
+	void (*arrived)(void *ctx, const struct sim_datagram *d);
+	/* A node gives its plane a message. */
+	void (*plane)(void *ctx, unsigned int i, const struct plane_down *m);
+	/* A node gives its TUN a frame. */
+	void (*delivered)(void *ctx, unsigned int i, struct view frame);
+};
+void sim_tap_set(struct sim *s, const struct sim_tap *t);
+
+/* Brings a node that runs a datagram of anybody's, at once. */
+void sim_forge(struct sim *s, unsigned int to, const struct endpoint *remote, struct view data);
+/* The UDP endpoint of a node, and the node that has one; -1: none. */
+struct endpoint sim_endpoint(unsigned int i);
+int sim_node_at(const struct sim *s, const struct endpoint *e);
+
+/* A node does nothing until it is thawed, as after SIGSTOP or in suspend; of what comes to it
+ * `backlog` datagrams wait. Then timers are due first, or what waits is read first. */
+void sim_freeze(struct sim *s, unsigned int i, unsigned int backlog);
+void sim_thaw(struct sim *s, unsigned int i, bool timers_first);
+bool sim_frozen(const struct sim *s, unsigned int i);
+
+/* What a node's configuration has beside the others', from its next start on (copied; NULL: nothing
+ * but options.more_yaml). */
+void sim_more(struct sim *s, unsigned int i, const char *more_yaml);
+/* How far a node's wall clock is off, from its next start on. */
+void sim_wall_clock(struct sim *s, unsigned int i, int64_t off_s);
+
 void sim_path_set(struct sim *s, unsigned int from, unsigned int to, const struct sim_path *p);
 void sim_filter_set(struct sim *s, sim_filter f, void *ctx);
 
@@ -67,6 +110,9 @@ void sim_filter_set(struct sim *s, sim_filter f, void *ctx);
 void sim_run(struct sim *s, int64_t us);
 bool sim_run_until(struct sim *s, int64_t us, bool (*done)(struct sim *s));
 wtime sim_now(const struct sim *s);
+
+/* In every inner packet: no datagram of the underlay may have it. */
+#define SIM_INNER_MARK "weft inner packet"
 
 /* Sends an inner packet (a UDP datagram with a number in it) from node a to node b, by IPv4 or
  * IPv6. */
@@ -105,6 +151,8 @@ unsigned int sim_links_up(struct sim *s, unsigned int i, bool exact);
 /* Every pair of running nodes has one link up with one IKE SA and one child pair, the same ones on
  * both ends, and each end sends on the pair that the other has. */
 bool sim_mesh_exact(struct sim *s);
+/* The same of the pairs with adjacent[i * nodes + k], i < k. */
+bool sim_pairs_exact(struct sim *s, const bool *adjacent);
 /* All running nodes have a usable link to every other. */
 bool sim_mesh_up(struct sim *s);
 /* The node that node i sends to first on its way to node `to` (by IPv4), or -1: none. */

@@ -14,6 +14,9 @@ struct sim_event {
 	struct endpoint remote;
 	uint8_t tos;
 	bool host; /* from the host of the node itself, into its TUN */
+	bool forged;
+	struct list list; /* of a frozen node's backlog */
+	wtime came;       /* when it did, there */
 	uint32_t len;
 	uint8_t data[];
 };
@@ -34,6 +37,11 @@ struct sim_node {
 	char *public_pem;
 	struct rng_seeded rng;
 	unsigned int incarnation;
+	char *more; /* of its configuration; NULL: options.more_yaml */
+	int64_t wall_off_s;
+	bool frozen;
+	struct list backlog;
+	unsigned int backlog_room;
 	uint64_t sent, delivered, duplicates, ike_sent, udp_sent, orphan_snapshots;
 	uint8_t *seen; /* a bit for each number of each sender */
 	size_t seen_size;
@@ -55,6 +63,7 @@ struct sim {
 	void *filter_ctx;
 	sim_observer observer;
 	void *observer_ctx;
+	struct sim_tap tap;
 	uint64_t fingerprint;
 	bool verbose;
 	struct buf reply;
@@ -67,6 +76,7 @@ struct ipaddr sim_underlay(unsigned int i);
 /* An address of a node's TUN. */
 struct ipaddr sim_inner_address(unsigned int i, enum ip_family family);
 void sim_settle(struct sim *s, unsigned int i);
+void sim_backlog_free(struct sim_node *n);
 void sim_plane_start(struct sim *s, unsigned int i);
 /* An inner packet of about 100 bytes: UDP, port 9, from, to and number in it. Returns its length.
  */

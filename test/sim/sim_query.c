@@ -126,6 +126,11 @@ static bool ends_agree(const struct value *a, const struct value *b)
 
 bool sim_mesh_exact(struct sim *s)
 {
+	return sim_pairs_exact(s, NULL);
+}
+
+bool sim_pairs_exact(struct sim *s, const bool *adjacent)
+{
 	struct value_doc **doc = calloc(s->count, sizeof(struct value_doc *));
 	bool ok = true;
 
@@ -134,7 +139,7 @@ bool sim_mesh_exact(struct sim *s)
 		doc[i] = s->node[i].node ? ask(s, i, "links") : NULL;
 	for (unsigned int i = 0; ok && i < s->count; i++)
 		for (unsigned int k = i + 1; ok && k < s->count; k++)
-			if (doc[i] && doc[k])
+			if (doc[i] && doc[k] && (!adjacent || adjacent[i * s->count + k]))
 				ok = ends_agree(link_to(value_root(doc[i]), k),
 					link_to(value_root(doc[k]), i));
 	for (unsigned int i = 0; i < s->count; i++)

@@ -8,11 +8,24 @@
 #include "base/mem.h"
 #include "conf/conf.h"
 
-enum { UDP_DISCARD = 9, PAYLOAD = 64, NUMBERS = 1 << 18 };
+enum { UDP_DISCARD = 9, PAYLOAD = 64, NUMBERS = 1 << 18, EPOCH = 1000000 };
 
 static void organization(const struct sim *s, unsigned int i, char out[static 16])
 {
 	(void)snprintf(out, 16, "org%u", s->options.one_organization ? 0 : i);
+}
+
+static void remarks(const struct sim *s, unsigned int i, struct buf *b)
+{
+	if (!s->options.srv6 && !s->options.allow)
+		return;
+	buf_add_str(b, ", \"remarks\": {\"weft\": {");
+	if (s->options.srv6)
+		buf_printf(b, "\"srv6\": \"fd00:5:%x::/64\"", i + 1);
+	if (s->options.allow)
+		buf_printf(b, "%s\"allow\": [\"10.66.%u.%u/32\", \"fd00:66::%x/128\"]",
+			s->options.srv6 ? ", " : "", i >> 8, i & 255, i + 1);
+	buf_add_str(b, "}}");
 }
 
 static void registry_text(const struct sim *s, const bool *present, struct buf *b)
@@ -40,9 +53,7 @@ static void registry_text(const struct sim *s, const bool *present, struct buf *
 			"\"%s\", "
 			"\"port\": 13000}]",
 			org, i, ipaddr_format(&a, addr));
-		if (s->options.srv6)
-			buf_printf(b, ", \"remarks\": {\"weft\": {\"srv6\": \"fd00:5:%x::/64\"}}",
-				i + 1);
+		remarks(s, i, b);
 		buf_add_str(b, "}]}");
 	}
 	buf_add_str(b, "]");
@@ -88,6 +99,23 @@ static void parse(const struct sim *s, unsigned int i, const char *more, const b
 	ret->registry = r;
 }
 
+static const char *more_of(const struct sim *s, unsigned int i)
+{
+	return s->node[i].more ? s->node[i].more : s->options.more_yaml;
+}
+
+void sim_more(struct sim *s, unsigned int i, const char *more_yaml)
+{
+	w_free(s->node[i].more);
+	s->node[i].more = more_yaml ? w_strdup(more_yaml) : NULL;
+	sim_must(!more_yaml || s->node[i].more, "memory");
+}
+
+void sim_wall_clock(struct sim *s, unsigned int i, int64_t off_s)
+{
+	s->node[i].wall_off_s = off_s;
+}
+
 void sim_start(struct sim *s, unsigned int i)
 {
 	struct sim_node *n = &s->node[i];
@@ -97,11 +125,11 @@ void sim_start(struct sim *s, unsigned int i)
 		.rng = rng_seeded_init(&n->rng, s->options.seed * 7919 + i * 131 + n->incarnation),
 		.key = n->key,
 		.version = "sim",
-		.epoch_s = (uint64_t)(s->now.us / W_SEC),
+		.epoch_s = (uint64_t)(EPOCH + s->now.us / W_SEC + n->wall_off_s),
 	};
 
 	sim_must(!n->node, "started twice");
-	parse(s, i, s->options.more_yaml, NULL, &files);
+	parse(s, i, more_of(s, i), NULL, &files);
 	nc.config = files.config;
 	nc.registry = files.registry;
 	sim_plane_start(s, i);
@@ -134,7 +162,7 @@ int sim_reload_registry(struct sim *s, unsigned int i, const bool *present, bool
 {
 	struct node_reload files = {.force = force};
 
-	parse(s, i, s->options.more_yaml, present, &files);
+	parse(s, i, more_of(s, i), present, &files);
 	return reload(s, i, &files);
 }
 
@@ -163,6 +191,7 @@ struct sim *sim_new(const struct sim_options *o)
 		if (o->one_organization)
 			seed[0] = seed[1] = 0;
 		list_init(&n->reports);
+		list_init(&n->backlog);
 		sim_must(ed25519_from_seed(seed, &n->key) == 0, "key");
 		ed25519_public(n->key, pub);
 		sim_must(ed25519_public_to_pem(pub, &n->public_pem) == 0, "key");
@@ -182,6 +211,7 @@ void sim_free(struct sim *s)
 		ed25519_free(s->node[i].key);
 		w_free(s->node[i].public_pem);
 		w_free(s->node[i].seen);
+		w_free(s->node[i].more);
 	}
 	while ((h = heap_pop(&s->events)))
 		w_free(container_of(h, struct sim_event, timer));
@@ -241,6 +271,7 @@ static void write_udp(uint8_t *udp, const uint8_t *addresses, size_t address_byt
 	put_u16(udp + 4, len);
 	put_u32(udp + 8, from);
 	put_u64(udp + 12, number);
+	memcpy(udp + 20, SIM_INNER_MARK, sizeof(SIM_INNER_MARK) - 1);
 	put_u16(udp + 6, fold(ones_sum(addresses, address_bytes) + 17 + len + ones_sum(udp, len)));
 }
 

@@ -1,0 +1,30 @@
+/* Accounts of a whole program, kept where calls cross from room to room (the linker wraps them):
+ * blocks of memory, and what has been sealed under which key. For one thread; a program has one
+ * set. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include "wire/tunnel.h"
+
+struct books {
+	int64_t blocks, bytes;    /* of w_alloc() and its kin, alive */
+	uint64_t contexts, seals; /* AEAD contexts made, packets sealed */
+	/* What may not be: packets sealed with an IV that the key has had, or that is not above the
+	 * one before; keys that two contexts have sealed with. */
+	uint64_t iv_again, key_shared;
+	uint64_t accepted;       /* ESP packets taken in */
+	uint64_t accepted_twice; /* ESP numbers that an SA has taken in again */
+	uint64_t sealed_late; /* packets sealed with a key that is too old: see books_lifetime() */
+};
+
+const struct books *books(void);
+/* Forgets keys and faults; memory goes on. */
+void books_reset(void);
+/* esp_ops(), watched. */
+const struct tunnel_ops *books_ops(void);
+/* How long a key may be sealed with, on the clock that `now` points to (NULL: not looked at). */
+void books_lifetime(const int64_t *now_us, int64_t most_us);
+
+/* Wrongs that are done on purpose, to see that they are found. */
+enum books_wrong { BOOKS_RIGHT, BOOKS_NUMBER_AGAIN, BOOKS_ACCEPT_AGAIN };
+void books_do_wrong(enum books_wrong w);
