@@ -119,7 +119,7 @@ class WeftEnd(End):
 
     def version(self):
         status = self.node.status()
-        return f"weft {status['version']}, {status['crypto']}"
+        return f"weft {status['version']}, {status['crypto']}, AQM {status['aqm']['state']}"
 
 
 class WireGuardGoEnd(End):

@@ -22,8 +22,8 @@ import sys
 from ends import (KernelIpsecEnd, NullEnd, OpenVpnEnd, PlainEnd, WeftEnd, WireGuardGoEnd,
                   WireGuardKernelEnd)
 from measure import TESTS, rows_of
-from subjects import Subject, cpu_of, cpu_of_machine
-from lab import Ended, Failed, Iperf, Lab, Namespace, wait_ping
+from subjects import Server, Subject, cpu_of, cpu_of_machine
+from lab import Ended, Failed, Lab, Namespace, wait_ping
 from lab.core import run
 
 PORT = 7340
@@ -133,7 +133,10 @@ class Far:
 
     def serve(self, asked):
         name = asked["name"]
-        self.servers[name] = Iperf(self.space, self.space, self.ends[name].address)
+        if name in self.servers:
+            self.servers[name].ready()
+        else:
+            self.servers[name] = Server(self.space, self.space, self.ends[name].address)
         return {}
 
     def cpu(self, asked):
@@ -150,7 +153,7 @@ class Far:
 
 def close_end(end, server=None):
     if server:
-        server.server.stop()
+        server.stop()
     if end:
         for daemon in end.daemons:
             daemon.stop()
@@ -207,6 +210,9 @@ class HostPair(Subject):
         except PROBLEMS:
             self.close()
             raise
+
+    def ready(self):
+        self.wire.ask("serve", name=self.name)
 
     def cpu(self):
         there = self.wire.ask("cpu", name=self.name)

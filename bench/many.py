@@ -1,11 +1,12 @@
 """Many peers at once: a hub with n leaves on one switch, and what a rekey does under load."""
 import re
+import signal
 import time
 
 from ends import INNER_MTU
 from measure import Load, measure, spread, tcp
-from subjects import Subject, cpu_of, memory_mb
-from lab import Failed, Iperf, Mesh, PeerRoot, peer_root, wait_ping, wait_until
+from subjects import Server, Subject, cpu_of, memory_mb
+from lab import Failed, Mesh, PeerRoot, peer_root, wait_ping, wait_until
 
 TOGETHER = 10  # daemons started at once
 LEAF_MB = 40  # what a leaf may take, for a look at what is free beforehand
@@ -30,9 +31,14 @@ class Star(Subject):
             wait_ping(self.spaces[0], address, timeout=60.0)
         self.a, self.b, self.address = self.spaces[0], self.spaces[1], self.addresses[0]
 
+    def end(self):
+        """Tells all daemons to end, so that they do so together."""
+        for daemon in self.daemons:
+            daemon.signal(signal.SIGTERM)
+
     def serve(self, count):
         """Starts iperf3's servers of so many leaves."""
-        self.servers = [Iperf(self.spaces[0], space, address) for space, address in
+        self.servers = [Server(self.spaces[0], space, address) for space, address in
                         zip(self.spaces[1:count + 1], self.addresses)]
 
 
@@ -101,8 +107,14 @@ def jain(rates):
 
 def at_once(star, options, seconds):
     """A load to each leaf that serves, all at the same time."""
+    for server in star.servers:
+        server.ready()
     loads = [Load(star.spaces[0], server.address, options, seconds) for server in star.servers]
-    results = [load.result() for load in loads]
+    try:
+        results = [load.result() for load in loads]
+    finally:
+        for load in loads:
+            load.process.kill()
     rates = [result["gbit"] for result in results]
     found = {"gbit": sum(rates), "fairness": jain(rates)}
     for key in ("retransmits", "lost_percent"):
@@ -113,32 +125,45 @@ def at_once(star, options, seconds):
 
 
 def together(lab, name, peers, rounds, seconds):
-    """`peers` peers at once, as rows {subject, test, gbit, fairness, …}."""
+    """So many peers at once: rows {subject, test, gbit, fairness, …}, the hub's memory in MB, and
+    what went wrong."""
     star = STARS[name](lab, peers)
     star.serve(peers)
-    rows = []
+    rows, gaps = [], []
     for test, options in ((f"{peers} peers, a stream to each", tcp(1)),
                           (f"{peers} peers, a stream from each", tcp(1, "-R")),
                           (f"{peers} peers, UDP of 20 Mbit/s to each", UDP_EACH)):
-        runs = [at_once(star, options, seconds) for _ in range(rounds)]
-        rows.append({"subject": name, "test": test,
-                     **{key: spread([run[key] for run in runs]) for key in runs[0]}})
-    return rows, {"peers": peers, "memory_mb": memory_mb(star.hub)}
+        runs = []
+        for _ in range(rounds):
+            try:
+                runs.append(at_once(star, options, seconds))
+            except Failed as why:
+                gaps.append(f"{name}, {test}, a run: {why}")
+        if runs:
+            rows.append({"subject": name, "test": test,
+                         **{key: spread([run[key] for run in runs]) for key in runs[0]}})
+    memory = memory_mb(star.hub)
+    star.end()
+    return rows, memory, gaps
 
 
-def idle(lab, name, peers, seconds):
+def idle(lab, name, peers, seconds, gaps):
     """A hub with peers that say nothing but what the tunnels themselves do: what it takes."""
     star = STARS[name](lab, peers)
+    time.sleep(seconds)  # what is new to all has been told by then
     empty = memory_mb(star.hub)
-    time.sleep(min(10, seconds))
     before = cpu_of(star.hub)
     time.sleep(seconds)
     core = (cpu_of(star.hub) - before) / seconds
-    some = min(16, peers)
-    star.serve(some)
-    at_once(star, tcp(1), 2)
-    return {"peers": peers, "core_percent": core * 100, "idle_memory_mb": empty,
-            "memory_mb": memory_mb(star.hub)}
+    found = {"peers": peers, "core_percent": core * 100, "idle_memory_mb": empty}
+    try:
+        star.serve(min(16, peers))
+        at_once(star, tcp(1), 2)
+        found["memory_mb"] = memory_mb(star.hub)
+    except Failed as why:  # the hub has been measured before
+        gaps.append(f"{name} with {peers} peers after load: {why}")
+    star.end()
+    return found
 
 
 def counters(pair):

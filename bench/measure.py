@@ -69,11 +69,7 @@ class Load:
 
     def result(self):
         """Waits for its end: {gbit, kpps, lost_percent, retransmits}, as the receiver saw them."""
-        try:
-            self.process.wait(GRACE_S)
-        except Failed:
-            self.process.kill()
-            raise
+        self.process.wait(GRACE_S)
         said = self.process.log()
         try:
             report = json.loads(said[said.index("{"):said.rindex("}") + 1])
@@ -123,8 +119,20 @@ def per_gbit(figures, before, after, took):
             figures[f"{whose}_cpu_s_per_gbit"] = used / figures["gbit"]
 
 
+def loaded(subject, load, seconds, meanwhile):
+    """Waits for a load's end: its figures, and from when to when they count."""
+    load.sleep(load.warm + EDGE_S)
+    begin, before = time.monotonic(), subject.cpu()
+    meanwhile(load, seconds - 2 * EDGE_S)
+    after, end = subject.cpu(), time.monotonic()
+    figures = load.result()
+    per_gbit(figures, before, after, end - begin)
+    return figures, begin, end
+
+
 def measure(subject, options, seconds, meanwhile=None):
     """One run. meanwhile(load, seconds): what to do in place of waiting, during what counts."""
+    subject.ready()
     with Ping(subject.a, subject.address) as ping:
         ping.wait_received(1, timeout=5.0)
         if options is None:
@@ -133,12 +141,10 @@ def measure(subject, options, seconds, meanwhile=None):
             end, figures = time.monotonic(), {}
         else:
             load = Load(subject.a, subject.address, options, seconds)
-            load.sleep(load.warm + EDGE_S)
-            begin, before = time.monotonic(), subject.cpu()
-            (meanwhile or Load.sleep)(load, seconds - 2 * EDGE_S)
-            after, end = subject.cpu(), time.monotonic()
-            figures = load.result()
-            per_gbit(figures, before, after, end - begin)
+            try:
+                figures, begin, end = loaded(subject, load, seconds, meanwhile or Load.sleep)
+            finally:
+                load.process.kill()
     return figures | pings(ping, begin, end)
 
 

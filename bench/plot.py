@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-ORDER = ("veth", "null", "weft", "wireguard-go", "OpenVPN", "strongSwan libipsec")
+ORDER = ("null", "weft", "wireguard-go", "OpenVPN", "strongSwan libipsec")
 COLOURS = ("#1b6ca8", "#e07b39")
 OURS = ("#12876f", "#7cc6a4")
 WIDTH, LEFT, RIGHT, BAR, GAP, TOP, BOTTOM = 720, 150, 60, 14, 12, 64, 34
@@ -28,13 +28,12 @@ text{font:13px system-ui,sans-serif;fill:#444}
 """
 
 
-def ticks(low, high):
-    """Round numbers from below low to above high, 1, 2 and 5 of each power of ten."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    found = [m * 10 ** e for e in range(first, last + 1) for m in (1, 2, 5)]
-    begin = max((t for t in found if t <= low), default=low)
-    end = min((t for t in found if t >= high), default=high)
-    return [t for t in found if begin <= t <= end]
+def ticks(high):
+    """From 0 to high or a little more, in steps of 1, 2 or 5 of a power of ten."""
+    rough = high / 6
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough)
+    return [i * step for i in range(math.ceil(high / step) + 1)]
 
 
 def short(value):
@@ -42,14 +41,11 @@ def short(value):
 
 
 def draw(title, note, names, series):
-    """series: {label: {name: {median, min, max}}}; the SVG, bars on a logarithmic scale."""
-    values = [one[key] for of in series.values() for one in of.values()
-              for key in ("min", "max") if one[key] > 0]
-    marks = ticks(min(values) / 1.3, max(values))
-    low, high = math.log(marks[0]), math.log(marks[-1])
+    """series: {label: {name: {median, min, max}}}; the SVG."""
+    marks = ticks(max(one["max"] for of in series.values() for one in of.values()))
 
     def x(value):
-        return LEFT + (WIDTH - LEFT - RIGHT) * (math.log(max(value, marks[0])) - low) / (high - low)
+        return LEFT + (WIDTH - LEFT - RIGHT) * value / marks[-1]
 
     row = BAR * len(series) + GAP
     height = TOP + row * len(names) + BOTTOM
@@ -91,8 +87,8 @@ def bar(x, y, one, colour):
 def plots(found):
     """{name: SVG} of what the results have."""
     facts = found["facts"]
-    note = (f"{facts['cpu']}, {facts['cores']} cores for both ends and the load; logarithmic; "
-            f"weft {facts['commit']}")
+    note = (f"{facts['cpu']}, {facts['cores']} cores for both ends and the load; weft "
+            f"{facts['commit']}; null: no cryptography, the ceiling")
     rows = next((g["rows"] for g in found["groups"] if g["name"] == "peers"), [])
     drawn = {}
     for name, (title, key) in PLOTS.items():

@@ -59,7 +59,9 @@ def against_rival(results):
             for test in ("1 stream", "8 streams")]
     rows += [(f"TCP, {test}", ratio(test, "gbit"), 3.8, 4.5, 5.5, True)
              for test in ("1 stream, both ways", "8 streams, both ways")]
-    rows += [(f"CPU-s a Gbit, {test}", ratio(test, "machine_cpu_s_per_gbit"), *limits, False)
+    rows += [(f"CPU-s a Gbit of {whose}, {test}", ratio(test, f"{key}_cpu_s_per_gbit"), *limits,
+              False)
+             for whose, key in (("the machine", "machine"), ("the daemons alone", "daemon"))
              for test, limits in (("1 stream", (0.23, 0.20, 0.16)),
                                   ("8 streams", (0.23, 0.20, 0.16)),
                                   ("1 Gbit/s offered", (0.30, 0.27, 0.22)))]
@@ -191,7 +193,8 @@ def idle_text(found):
     return ["", "## Idle peers", "", *table(
         ("", "peers", "% of a core", "memory MB", "memory after load MB"),
         [(one["subject"], str(one["peers"]), f"{one['core_percent']:.2f}",
-          f"{one['idle_memory_mb']:.1f}", f"{one['memory_mb']:.1f}") for one in found])]
+          f"{one['idle_memory_mb']:.1f}",
+          f"{one['memory_mb']:.1f}" if "memory_mb" in one else "-") for one in found])]
 
 
 def markdown(found):

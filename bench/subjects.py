@@ -28,6 +28,21 @@ def memory_mb(process):
     return sum(int(found[1]) for found in kb if found) / 1024
 
 
+class Server:
+    """An iperf3 that serves. One that ended, as it may when a client is cut off, is replaced."""
+
+    def __init__(self, near, space, address):
+        self.near, self.space, self.address = near, space, address
+        self.iperf = Iperf(near, space, address)
+
+    def ready(self):
+        if not self.iperf.server.running:
+            self.iperf = Iperf(self.near, self.space, self.address)
+
+    def stop(self):
+        self.iperf.server.stop()
+
+
 class Subject:
     """name, a, b, address, daemons; version: what it is, for people."""
     version = ""
@@ -35,7 +50,11 @@ class Subject:
     def start(self):
         """Waits until packets pass, and starts what TCP and UDP are sent to."""
         wait_ping(self.a, self.address, timeout=20.0)
-        self.iperf = Iperf(self.a, self.b, self.address)
+        self.server = Server(self.a, self.b, self.address)
+
+    def ready(self):
+        """Before each run."""
+        self.server.ready()
 
     def cpu(self):
         """{whose: seconds so far}"""
