@@ -1,5 +1,6 @@
 /* Liveness checks: an empty INFORMATIONAL when neither IKE nor the data path has heard of the peer
- * for a while. RFC 7296 2.4. The same asks a peer that seems to have moved whether it has. */
+ * for a while, and now and then when the data path alone has: then the peer may hear nothing.
+ * RFC 7296 2.4. The same asks a peer that seems to have moved whether it has. */
 #include "ike/sa_priv.h"
 
 #include <errno.h>
@@ -22,11 +23,13 @@ void ike_dpd_response(struct ike_sa *sa, struct ike_task *t, const struct ike_rx
 
 wtime ike_dpd_due(const struct ike_sa *sa)
 {
+	int64_t dpd = sa->conn->c.dpd_us;
 	wtime heard = sa->heard;
 
 	if (sa == sa->conn->sa && wtime_before(heard, sa->conn->heard))
 		heard = sa->conn->heard;
-	return wtime_add(heard, sa->conn->c.dpd_us);
+	/* what the data path hears tells of one direction only */
+	return wtime_min(wtime_add(heard, dpd), wtime_add(sa->heard, IKE_DPD_HEARD * dpd));
 }
 
 int ike_dpd_elsewhere(struct ike_sa *sa, const struct endpoint *local,

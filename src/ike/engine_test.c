@@ -267,6 +267,29 @@ static void outage(void **state)
 	bed_close(&bed);
 }
 
+/* A kernel goes on sending for an IKE daemon that is gone, and opens nothing any more. While all
+ * goes well the question is a rare one. */
+static void heard_and_not_answered(void **state)
+{
+	struct bed_options o = {.seed = 41, .passive = {false, true}};
+	struct bed bed;
+	unsigned int sent;
+
+	(void)state;
+	bed_open(&bed, &o);
+	bed_run(&bed, 20 * W_SEC);
+	bed.data_us = 100 * W_MS;
+	sent = bed.packets[0] + bed.packets[1];
+	bed_run(&bed, 600 * W_SEC);
+	assert_in_range(bed.packets[0] + bed.packets[1] - sent, 2 * 8, 2 * 12);
+	assert_int_equal(bed.node[0].downs + bed.node[1].downs, 0);
+	bed.filter = drop_all;
+	bed_run(&bed, 120 * W_SEC);
+	assert_int_equal(bed.node[0].downs, 1);
+	assert_string_equal(bed_status(&bed, 0).reason, "peer does not answer");
+	bed_close(&bed);
+}
+
 /* A short break: the old SA is kept, or a new one takes over; nothing is left behind. */
 static void short_outages(void **state)
 {
@@ -658,6 +681,7 @@ int main(void)
 		cmocka_unit_test(crossing_start_lossy),
 		cmocka_unit_test(restart),
 		cmocka_unit_test(outage),
+		cmocka_unit_test(heard_and_not_answered),
 		cmocka_unit_test(short_outages),
 		cmocka_unit_test(policies),
 		cmocka_unit_test(idempotent),

@@ -37,6 +37,7 @@
 enum ike_sizes {
 	IKE_TRIES = 5,             /* transmissions of a request */
 	IKE_TRIES_SUSPECT = 3,     /* from then on a new attempt runs beside it */
+	IKE_DPD_HEARD = 6,         /* pauses of a check while the data path hears */
 	IKE_HALF_OPEN_SOURCE = 64, /* half-open SAs from one address */
 	IKE_NEGS_MAX = 4,          /* half-done negotiations of a peer */
 	IKE_EARLY_MAX = 4,         /* SPIs deleted before their CREATE_CHILD_SA answer came */
