@@ -11,10 +11,9 @@ def pytest_runtest_makereport(item, call):
     """Adds the end of every daemon's log to the report of a test that failed."""
     outcome = yield
     report = outcome.get_result()
-    lab = getattr(item, "funcargs", {}).get("lab")
-    if report.when == "call" and report.failed and lab is not None:
-        for name, text in lab.log_tails():
-            report.sections.append((name, text))
+    for made in getattr(item, "funcargs", {}).values():
+        if report.when == "call" and report.failed and hasattr(made, "log_tails"):
+            report.sections += made.log_tails()
 
 
 @pytest.fixture

@@ -304,7 +304,7 @@ BACK = {"routed": {"ip4": "via 192.168.9.1 dev eth0", "ip6": "via fd00:9::1 dev 
 def with_vrf(lab):
     """n1 to n3 with a virtual machine behind n2, and the server in its VRF."""
     net = Kernel(lab, lan=False)
-    vm = VirtualMachine(net.host, 2, ["drivers/net/vrf"]).start()
+    vm = VirtualMachine(net.host, 2, ["vrf"]).start()
     vm.run(*VRF.splitlines())
     net.host.addr("192.168.9.1/24 fd00:9::1/64", "tap0")
     net.host.route(locator(9), "via fd00:9::2")

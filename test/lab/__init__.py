@@ -4,6 +4,7 @@ A scenario takes the fixture `lab` (test/conftest.py) and builds what it needs f
 """
 from .beside import Beside
 from .core import Failed, Lab, Namespace, Process, wait_until
+from .kernel_swan import KernelHost, KernelSwan
 from .link import EmulatedLink
 from .mesh import Mesh
 from .peers import PeerRoot, peer_root
@@ -14,9 +15,9 @@ from .vm import VirtualMachine
 from .weft import Ended, Key, Weftd, build_folder, registry, registry_node
 
 __all__ = [
-    "Beside", "build_folder", "Connection", "EmulatedLink", "Ended", "Failed", "Iperf", "Key",
-    "Lab", "Mesh", "Namespace", "peer_root", "PeerRoot", "Ping", "ping", "ping_range", "Process",
-    "ranet_dn", "registry", "registry_node", "StrongSwan", "tcp_serve", "tcp_transfer",
-    "TcpSession", "UdpStream", "VirtualMachine", "wait_ping", "wait_until",
-    "Weftd",
+    "Beside", "build_folder", "Connection", "EmulatedLink", "Ended", "Failed", "Iperf",
+    "KernelHost", "KernelSwan", "Key", "Lab", "Mesh", "Namespace", "peer_root", "PeerRoot", "Ping",
+    "ping", "ping_range", "Process", "ranet_dn", "registry", "registry_node", "StrongSwan",
+    "tcp_serve", "tcp_transfer", "TcpSession", "UdpStream", "VirtualMachine", "wait_ping",
+    "wait_until", "Weftd",
 ]

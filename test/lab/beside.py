@@ -1,5 +1,6 @@
 """A weft node beside a strongSwan: the two ends of one link, and what goes through it."""
 from .core import Failed, wait_until
+from .kernel_swan import KernelHost, KernelSwan
 from .mesh import Mesh
 from .strongswan import StrongSwan
 from .traffic import Ping, tcp_transfer, wait_ping
@@ -11,6 +12,7 @@ FAMILIES = ("ip4", "ip6")
 class Beside:
     """weft is n1 and strongSwan n2 of a Mesh of two; both are configured, none is started.
 
+    root: as of StrongSwan, or a KernelHost, whose charon it then is and n2 a host behind it.
     initiator: which of them makes the first contact. For "strongswan" weft's registry has no
     address for it, so that weft can only answer. config: of the weft node. link: settings of an
     emulated wire. connection: further arguments of Connection. weft and peer are the daemons, a and
@@ -19,14 +21,18 @@ class Beside:
 
     def __init__(self, lab, root, initiator="weft", underlay="ip4", config=None, charon=None,
                  link=None, **connection):
-        self.mesh = Mesh(lab, 2, underlay, config, link=link)
+        kernel = isinstance(root, KernelHost)
+        self.mesh = Mesh(lab, 2, underlay, config, link=root.join if kernel else link)
         self.initiator = initiator
         self.weft = self.mesh.nodes[0]
         self.a, self.b = self.mesh.spaces
         if initiator == "strongswan":
             self.weft.write_registry(self.registry_without_address())
-        self.peer = StrongSwan(self.b, root, self.mesh.connection(STRONGSWAN, WEFT, **connection),
-                               charon=charon)
+        connection = self.mesh.connection(STRONGSWAN, WEFT, **connection)
+        if kernel:
+            self.peer = KernelSwan(root, connection, charon=charon)
+        else:
+            self.peer = StrongSwan(self.b, root, connection, charon=charon)
 
     def registry_without_address(self):
         """The registry as weft gets it from a peer whose address nobody knows."""

@@ -126,35 +126,37 @@ class StrongSwan:
     different `port` and `name`; their devices are ipsec0 and ipsec1 in the order of their start.
     """
 
+    LOG = "stderr"
+
     def __init__(self, ns, root, *connections, fwmark="0x42", port=13000, charon=None,
                  name="strongswan"):
         self.ns = ns
         path = root if "/" in str(root) else peer_root(root)
         self.root = PeerRoot(ns, path, name)
         self.charon = None
-        self._fwmark = fwmark
-        self._settings = {"load": PLUGINS, "port": 0, "port_nat_t": port, "retransmit_timeout": 2}
-        self._settings.update(charon or {})
+        plugins = {"kernel-libipsec": {"load": "yes"}, "kernel-netlink": {"fwmark": fwmark}}
+        if fwmark.startswith("!"):
+            plugins["socket-default"] = {"fwmark": fwmark[1:]}
+        self._settings = {"load": PLUGINS, "port": 0, "port_nat_t": port, "retransmit_timeout": 2,
+                          "plugins": plugins, **(charon or {})}
         self.configure(*connections)
 
     def configure(self, *connections):
         """Writes the files; load() makes a running charon take them."""
-        plugins = {"kernel-libipsec": {"load": "yes"}, "kernel-netlink": {"fwmark": self._fwmark}}
-        if self._fwmark.startswith("!"):
-            plugins["socket-default"] = {"fwmark": self._fwmark[1:]}
-        tree = dict(self._settings, plugins=plugins,
-                    filelog={"stderr": {"default": 1, "flush_line": "yes",
-                                         "time_format": "%T", "time_add_ms": "yes"}})
-        (self.root.dir / "strongswan.conf").write_text(_conf({"charon-systemd": tree}))
-        folder = self.root.dir / "swanctl"
-        for sub in ("private", "pubkey"):
-            (folder / sub).mkdir(parents=True, exist_ok=True)
+        log = {"default": 1, "flush_line": "yes", "time_format": "%T", "time_add_ms": "yes"}
+        tree = {"filelog": {"log": {"path": self.LOG, **log}}, **self._settings}
+        self._write("strongswan.conf", _conf({"charon-systemd": tree}))
         for one in connections:
-            (folder / "private" / f"{one.name}.pem").write_text(one.key.path.read_text())
-            (folder / "pubkey" / f"{one.name}-local.pem").write_text(one.key.public)
-            (folder / "pubkey" / f"{one.name}-remote.pem").write_text(one.peer.public)
+            self._write(f"swanctl/private/{one.name}.pem", one.key.path.read_text())
+            self._write(f"swanctl/pubkey/{one.name}-local.pem", one.key.public)
+            self._write(f"swanctl/pubkey/{one.name}-remote.pem", one.peer.public)
         text = _conf({"connections": {one.name: one.tree() for one in connections}})
-        (folder / "swanctl.conf").write_text(text)
+        self._write("swanctl/swanctl.conf", text)
+
+    def _write(self, name, text):
+        path = self.root.dir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
     def start(self):
         """Starts charon, waits for it and loads the connections."""

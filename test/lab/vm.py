@@ -1,8 +1,10 @@
 """A Debian kernel of its own under qemu's software emulation, as a router on devices of the lab.
 
 For what the kernel here may lack. It boots in some ten seconds from a file system in memory:
-busybox, iproute2 and the modules that it is told. Facts, never figures, come out of it.
+busybox, iproute2, and the modules and programs that it is told. Facts, never figures, come out of
+it.
 """
+import base64
 import lzma
 import re
 import stat
@@ -11,9 +13,11 @@ import subprocess
 from .core import Failed, wait_until
 from .peers import PeerRoot, peer_root
 
-BOOT_S = 90.0
+BOOT_S = 300.0
+RUN_S = 60.0
 MEMORY_MB = 192
-MODULES = ("net/core/failover", "drivers/net/net_failover", "drivers/net/virtio_net")
+MODULES = ("virtio_net",)
+CHUNK = 2000  # its terminal takes lines of 4095 bytes
 INIT = """#!/bin/busybox sh
 export PATH=/sbin:/bin
 /bin/busybox --install -s /bin
@@ -22,12 +26,15 @@ mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mount -t tmpfs run /run
+mkdir -p /var
+ln -s /run /var/run
 for module in {modules}; do insmod /modules/$module; done
 ip link set lo up
+stty -F /dev/ttyS1 raw -echo
 exec </dev/ttyS0 >/dev/ttyS0 2>&1
 stty -echo
 echo @READY
-while read -r line; do eval "$line"; echo "@END $?"; done
+while read -r line; do ( eval "$line" ); echo "@END $?"; done
 poweroff -f
 """
 
@@ -60,34 +67,62 @@ class _Archive:
         return b"".join(self.parts) + _entry("TRAILER!!!", 0, b"", 0)
 
 
+class _Modules:
+    """The modules of a kernel's folder, each with those that it needs, in the order to load."""
+
+    def __init__(self, folder):
+        self.paths = {path.name.partition(".")[0].replace("-", "_"): path
+                      for path in folder.rglob("*.ko.xz")}
+        self.data = {}
+
+    def add(self, name):
+        name = name.replace("-", "_")
+        if name in self.data or name not in self.paths:
+            return  # or it is built in
+        data = lzma.decompress(self.paths[name].read_bytes())
+        for needed in re.search(rb"\0depends=([^\0]*)\0", data)[1].decode().split(","):
+            self.add(needed)
+        self.data[name] = data
+
+
 class VirtualMachine:
     """Devices tap0, tap1 … of the namespace are its eth0, eth1 …; run() is its shell.
 
-    modules: further ones, by their paths in the kernel's folder without ".ko.xz", in order.
+    modules: further ones, by name. What is a part of its kernel, or not there, is passed over.
+    programs: the peer root from which it has `ip` and `files`, paths of programs and of the
+    libraries that they load by name; those that they are linked with come by themselves.
+    said(): what its programs wrote to /dev/ttyS1.
     """
 
-    def __init__(self, ns, devices=1, modules=()):
+    def __init__(self, ns, devices=1, modules=(), programs="vm", files=(), memory_mb=MEMORY_MB):
         self.ns = ns
         self.root = PeerRoot(ns, peer_root("vm"), "vm")
+        self.programs = self.root
+        if programs != "vm":
+            self.programs = PeerRoot(ns, peer_root(programs), "vm-programs")
         self.devices = [f"tap{i}" for i in range(devices)]
         self.modules = [*MODULES, *modules]
+        self.files = ["/bin/ip", *files]
+        self.memory_mb = memory_mb
         self.process = None
 
     def _archive(self):
-        root = self.root.root
         made = _Archive()
         for name in ("proc", "sys", "dev", "run", "sbin"):
             made.folder(name)
-        made.file("bin/busybox", (root / "bin/busybox").read_bytes())
-        made.file("sbin/ip", (root / "bin/ip").read_bytes())
-        libraries = self.root.run("ldd", "/bin/ip").stdout
-        for path in sorted(set(re.findall(r"(/\S+) \(0x", libraries))):
-            made.file(path[1:], (root / path[1:]).read_bytes())
-        folder, = (root / "usr/lib/modules").glob("*/kernel")
-        for module in self.modules:
-            packed = (folder / f"{module}.ko.xz").read_bytes()
-            made.file(f"modules/{module.rpartition('/')[2]}.ko", lzma.decompress(packed))
-        names = " ".join(f"{module.rpartition('/')[2]}.ko" for module in self.modules)
+        made.file("bin/busybox", (self.root.root / "bin/busybox").read_bytes())
+        root = self.programs.root
+        libraries = self.programs.run("ldd", *self.files).stdout
+        for path in sorted({*self.files, *re.findall(r"(/\S+) \(0x", libraries)}):
+            name = "sbin/ip" if path == "/bin/ip" else path[1:]
+            made.file(name, (root / path[1:]).resolve().read_bytes())
+        folder, = (self.root.root / "usr/lib/modules").glob("*/kernel")
+        modules = _Modules(folder)
+        for name in self.modules:
+            modules.add(name)
+        for name, data in modules.data.items():
+            made.file(f"modules/{name}.ko", data)
+        names = " ".join(f"{name}.ko" for name in modules.data)
         made.file("init", INIT.format(modules=names).encode())
         return made.bytes()
 
@@ -96,8 +131,9 @@ class VirtualMachine:
         (self.root.dir / "initrd").write_bytes(self._archive())
         kernel, = (self.root.root / "boot").glob("vmlinuz-*")
         argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
-                "-no-reboot", "-machine", "q35,accel=tcg", "-cpu", "max", "-m", MEMORY_MB,
-                "-serial", "stdio", "-kernel", f"/boot/{kernel.name}", "-initrd", "/mnt/initrd",
+                "-no-reboot", "-machine", "q35,accel=tcg", "-cpu", "max", "-m", self.memory_mb,
+                "-serial", "stdio", "-serial", "file:/mnt/said",
+                "-kernel", f"/boot/{kernel.name}", "-initrd", "/mnt/initrd",
                 "-append", "console=ttyS0 quiet mitigations=off nokaslr tsc=reliable "
                            "no_timer_check panic=-1"]
         for i, device in enumerate(self.devices):
@@ -106,22 +142,37 @@ class VirtualMachine:
             argv += ["-netdev", f"tap,id=n{i},ifname={device},script=no,downscript=no", "-device",
                      f"virtio-net-pci,netdev=n{i},romfile=,mac=52:54:00:00:00:{i + 1:02x}"]
         self.process = self.root.start(*argv, name="qemu", stdin=subprocess.PIPE)
-        wait_until(lambda: not self.process.running or "@READY\n" in self.process.log(), BOOT_S,
-                   "the virtual machine to boot")
+        wait_until(self._booted, BOOT_S, "the virtual machine to boot", every=0.1)
         if not self.process.running:
             raise Failed(f"the virtual machine ended: {self.process.log()[-2000:]}")
         return self
 
-    def run(self, *lines, timeout=20.0):
-        """Runs shell lines of its own one after the other, each has to do; what they print."""
-        return "".join(self._run(line, timeout) for line in lines)
+    def _booted(self):
+        if self.process.running and "@READY\n" not in self.process.log():
+            raise Failed(self.process.log()[-2000:])
+        return True
 
-    def _run(self, line, timeout):
+    def run(self, *lines, timeout=RUN_S):
+        """Runs shell lines of its own one after the other, each has to do; what they print."""
+        return "".join(self.attempt(line, timeout=timeout).stdout for line in lines)
+
+    def attempt(self, line, check=True, timeout=RUN_S):
+        """Runs a shell line; the CompletedProcess."""
         before = len(self.process.log())
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
         done = wait_until(lambda: re.search(r"(?s)(.*)@END (\d+)\n", self.process.log()[before:]),
                           timeout, f"the virtual machine to do {line!r}")
-        if done[2] != "0":
+        if check and done[2] != "0":
             raise Failed(f"{line!r} in the virtual machine: {done[1]}")
-        return done[1]
+        return subprocess.CompletedProcess(line, int(done[2]), done[1], "")
+
+    def write(self, path, text):
+        """A file of its own; the folder is made."""
+        data = base64.b64encode(text.encode()).decode()
+        self.run(f"mkdir -p {path.rpartition('/')[0]}", f": > {path}")
+        for at in range(0, len(data), CHUNK):
+            self.run(f"echo {data[at:at + CHUNK]} | base64 -d >> {path}")
+
+    def said(self):
+        return (self.root.dir / "said").read_text(errors="replace")
