@@ -18,7 +18,7 @@ static void drain(struct babel *b, wtime now, struct babel_parsed *p)
 		FUZZ_ASSERT(p->malformed == 0 && p->mandatory == 0);
 	}
 	while (babel_event_next(b, &e))
-		FUZZ_ASSERT(e.type <= BABEL_EVENT_NEIGHBOUR);
+		FUZZ_ASSERT(e.type <= BABEL_EVENT_DOUBT);
 	FUZZ_ASSERT(babel_deadline(b).us >= now.us);
 }
 

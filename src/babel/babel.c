@@ -65,6 +65,7 @@ int babel_new(const struct babel_config *c, wtime now, struct babel **ret)
 	list_init(&b->ready);
 	list_init(&b->route_events);
 	list_init(&b->neighbour_events);
+	list_init(&b->doubts);
 	if (babel_lanes_init(b) < 0 || rng_fill(&c->rng, key, sizeof(key)) < 0 ||
 		hash_init(&b->ifaces, key) < 0 || hash_init(&b->neighbours, key) < 0 ||
 		hash_init(&b->dests, key) < 0 || hash_init(&b->routes, key) < 0) {

@@ -92,6 +92,9 @@ void babel_iface_remove(struct babel *b, uint32_t iface, wtime now);
 /* The link is known to be dead (or alive again), before any hello says so: its neighbours' costs
  * become infinite at once; alive: hellos are sent at once. */
 void babel_iface_alive(struct babel *b, uint32_t iface, bool alive, wtime now);
+/* The link is suspected to be dead: a few neighbours that its routes would go to next are asked
+ * whether theirs lead anywhere (doubt.c). To be called once for each silence. */
+void babel_iface_doubt(struct babel *b, uint32_t iface, wtime now);
 /* Loss of what comes in as the data path measured it, 0..1, negative: unknown (then hello history
  * alone counts). It raises the link's cost, and the neighbours', who are told: see neighbour.c. */
 void babel_iface_loss(struct babel *b, uint32_t iface, double in, wtime now);
@@ -147,6 +150,8 @@ enum babel_event_type {
 	                          * goes in, never a covering default (RFC 8966 2.8) */
 	BABEL_EVENT_GONE,        /* the hold is over */
 	BABEL_EVENT_NEIGHBOUR,   /* a neighbour appeared or was lost */
+	BABEL_EVENT_DOUBT,       /* whether the interface's link lives should be looked at now: a
+	                          * neighbour asks for, or has lost, what goes over it */
 };
 
 struct babel_event {

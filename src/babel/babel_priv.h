@@ -98,6 +98,9 @@ struct babel_iface {
 	struct list neighbours;
 	struct list unicast; /* neighbours with something to be sent to them alone */
 	struct list ready_link;
+	struct list doubt; /* in b->doubts */
+	wtime asked_since; /* see doubt.c */
+	uint8_t asked;
 	size_t neighbour_count;
 	double loss_in; /* negative: unknown */
 	struct babel_load load;
@@ -304,7 +307,7 @@ struct babel {
 	size_t dest_count, dest_cap, dest_words;
 	size_t dest_free; /* no free id below */
 	struct heap timers;
-	struct list ready, route_events, neighbour_events;
+	struct list ready, route_events, neighbour_events, doubts;
 	struct babel_lane lane[BABEL_LANES];
 	wtime sustained; /* until then what was sent lasts at the sustained rate; see updates.c */
 	struct babel_parsed parsed;
@@ -423,6 +426,13 @@ void babel_request_route_in(struct babel *b, struct babel_neighbour *n, const st
 /* The route was updated: requests that it answers end, and who asked is told. */
 void babel_request_satisfy(struct babel *b, struct babel_route *r, wtime now);
 void babel_request_free(struct babel *b, struct babel_request *q);
+
+/* doubt.c */
+/* A neighbour asks for a prefix, or has lost it: is the way that is in use here good? */
+void babel_doubt_next_hop(struct babel *b, const struct babel_dest *d,
+	const struct babel_neighbour *by, bool asked, wtime now);
+/* The route is in use because another one broke. */
+void babel_doubt_moved(struct babel *b, const struct babel_route *to, wtime now);
 
 /* send.c */
 void babel_bit_set(struct babel_iface *ifc, enum babel_bits kind, size_t id);

@@ -27,7 +27,7 @@ static void take_event(struct bed *t, size_t node, const struct babel_event *e)
 	for (size_t k = 0; k < t->nodes; k++) {
 		struct babel_prefix p = bed_prefix(k);
 
-		if (e->type == BABEL_EVENT_NEIGHBOUR ||
+		if (e->type == BABEL_EVENT_NEIGHBOUR || e->type == BABEL_EVENT_DOUBT ||
 			!prefix_equal(&p.destination, &e->prefix.destination))
 			continue;
 		w->told[node][k] = (struct told){0};

@@ -148,6 +148,7 @@ static void iface_free(struct babel *b, struct babel_iface *ifc)
 	babel_timer_done(b, &ifc->update);
 	babel_timer_done(b, &ifc->out);
 	list_del(&ifc->ready_link);
+	list_del(&ifc->doubt);
 	babel_lanes_leave(ifc);
 	for (int k = 0; k < BABEL_BIT_COUNT; k++)
 		w_free(ifc->bits[k]);
@@ -170,6 +171,7 @@ int babel_iface_add(struct babel *b, const struct babel_iface_config *c, wtime n
 	list_init(&ifc->neighbours);
 	list_init(&ifc->unicast);
 	list_init(&ifc->ready_link);
+	list_init(&ifc->doubt);
 	ifc->loss_in = -1;
 	ifc->dump_next = BABEL_NO_DUMP;
 	ifc->misc_at = ifc->urgent_at = ifc->again_at = WTIME_NEVER;

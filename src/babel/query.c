@@ -45,6 +45,13 @@ bool babel_event_next(struct babel *b, struct babel_event *ret)
 			ret);
 		return true;
 	}
+	if (!list_empty(&b->doubts)) {
+		struct babel_iface *ifc = container_of(b->doubts.next, struct babel_iface, doubt);
+
+		list_del(&ifc->doubt);
+		*ret = (struct babel_event){.type = BABEL_EVENT_DOUBT, .iface = ifc->c.iface};
+		return true;
+	}
 	while (!list_empty(&b->route_events)) {
 		struct babel_dest *d = container_of(b->route_events.next, struct babel_dest, event);
 

@@ -251,6 +251,7 @@ void babel_request_seqno_in(struct babel *b, struct babel_neighbour *n, const st
 
 	if (!d)
 		return;
+	babel_doubt_next_hop(b, d, n, false, now);
 	if (d->own) {
 		/* by one at most, however much is wanted (3.8.1.2) */
 		if (for_us && babel_seqno_less(b->seqno, t->request.seqno)) {
@@ -284,6 +285,7 @@ void babel_request_route_in(struct babel *b, struct babel_neighbour *n, const st
 	p = babel_prefix_normal(&t->request.prefix);
 	d = babel_dest_find(b, &p);
 	if (d) {
+		babel_doubt_next_hop(b, d, n, true, now);
 		babel_bit_set(n->ifc, BABEL_BIT_FORCED, d->id);
 		babel_announce_on(b, n->ifc, d, true, now);
 	} else {

@@ -421,6 +421,8 @@ void babel_route_update(struct babel *b, struct babel_neighbour *n, const struct
 	if (!finite) {
 		if (r)
 			babel_route_retract(b, r, now);
+		if (d)
+			babel_doubt_next_hop(b, d, n, false, now);
 		return;
 	}
 	if (!d)

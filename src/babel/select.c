@@ -270,6 +270,8 @@ void babel_select(struct babel *b, struct babel_dest *d, wtime now)
 	find_backup(b, d);
 	if (d->own)
 		return;
+	if (old && r && r != old && !s.current)
+		babel_doubt_moved(b, r, now);
 	if (!r && (old || s.wish)) /* RFC 8966 3.8.2.1 */
 		babel_request_starving(b, d, old ? lost : s.wish->router_id, now);
 	else if (r && s.wish && wins(babel_route_metric(s.wish), d->metric, 1))

@@ -126,7 +126,7 @@ static void child_outbound(struct node *n, struct node_link *l, const struct ike
 		l->dead = false;
 		l->probes_out = 0;
 		l->quiet_since = 0;
-		l->answers_echo = false;
+		l->answered = l->doubted = l->suspect = false;
 		l->greetings = 0;
 		l->probe_next = now;
 		n->snapshot_dirty = true;

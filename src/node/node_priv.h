@@ -76,9 +76,13 @@ struct node_link {
 	wtime probe_next;
 	uint16_t probe_seq;
 	unsigned int probes_out; /* sent since something was heard */
+	wtime probes_since;      /* the first of them */
 	unsigned int greetings;  /* echoes sent to learn whether it answers any, since it is up */
 	wtime greeted_at;        /* the last of them */
-	bool answers_echo;       /* the peer has answered one since it is up */
+	bool answers_echo;       /* the peer is one that answers them */
+	bool answered;           /* and has done so since it is up */
+	bool doubted;            /* a neighbour doubts it, too: nothing is waited for */
+	bool suspect;            /* the speaker knows that an echo was not answered in time */
 	bool asked_ike, dead;
 	/* move.c: where the peer is asked whether it is there now */
 	struct endpoint move_local, move_remote;
@@ -420,6 +424,8 @@ bool node_table_publish(struct node *n, struct node_snapshot *snap);
 /* ---- probe.c ---- */
 void node_probe_tick(struct node *n, struct node_link *l, wtime now);
 void node_probe_answer(struct node *n, struct node_link *l, struct view packet, wtime now);
+/* A neighbour has reasons to think that the link is dead. */
+void node_probe_doubted(struct node *n, struct node_link *l, wtime now);
 /* Something authentic came over the link. */
 void node_probe_heard(struct node *n, struct node_link *l, wtime now);
 

@@ -2,7 +2,12 @@
  * inside ESP. Sent for 500 ms and nothing heard: an echo every 200 ms; five lost, and the link is
  * down for Babel, with IKE's own check beside it. A peer that never answered an echo is judged by
  * hellos and IKE alone; so that this is known of a link that was never quiet, one that comes up is
- * asked at once. */
+ * asked at once, and what was known of the peer holds until it is seen to have changed.
+ *
+ * When one of those echoes is late, those neighbours are asked that the link's routes would go to
+ * next, and who is asked looks at its own link in the same way, but at once and with shorter pauses
+ * (babel/doubt.c): two nodes know more than one, and without it would take these 1.5 s one after
+ * the other. */
 #include "node/node_priv.h"
 
 #include "wire/icmp.h"
@@ -12,6 +17,7 @@ enum { PROBES_LOST = 5, PROBES_RECENT = 16, GREETINGS = 3, PROBE_ID = 0x7766, PA
 
 #define QUIET_US (500 * W_MS)
 #define PROBE_US (200 * W_MS)
+#define QUICK_US (100 * W_MS) /* the same, when a neighbour doubts the link, too */
 #define DEAD_US  (1 * W_SEC)  /* between echoes to a link that is down */
 #define MUTE_US  (10 * W_SEC) /* and to a peer that never answered one */
 #define GREET_US (1 * W_SEC)
@@ -22,6 +28,14 @@ static struct ipaddr all_nodes(void)
 	const uint8_t b[16] = {0xff, 0x02, [15] = 1};
 
 	return ipaddr_from(IP6, b);
+}
+
+/* The round trip as the speaker knows it; a long one where it does not. */
+static int64_t way_us(const struct node *n, const struct node_link *l)
+{
+	struct babel_neighbour_info i;
+
+	return node_link_neighbour(n, l->slot, &i) && i.has_rtt ? i.rtt_us : QUICK_US;
 }
 
 static void send_probe(struct node *n, struct node_link *l, wtime now)
@@ -41,8 +55,9 @@ static void send_probe(struct node *n, struct node_link *l, wtime now)
 	if (icmp_echo_build(&e, packet, sizeof(packet), &len) < 0)
 		return;
 	node_seal(n, &a, view_of(packet, len));
-	l->probes_out++;
-	l->probe_next = wtime_add(now, PROBE_US);
+	if (!l->probes_out++)
+		l->probes_since = now;
+	l->probe_next = wtime_add(now, l->doubted && way_us(n, l) < QUICK_US ? QUICK_US : PROBE_US);
 }
 
 void node_probe_answer(struct node *n, struct node_link *l, struct view packet, wtime now)
@@ -56,7 +71,7 @@ void node_probe_answer(struct node *n, struct node_link *l, struct view packet, 
 	/* on a long way the answer comes when others are out already */
 	if (!e.reply || e.id != PROBE_ID || (uint16_t)(l->probe_seq - e.seq) >= PROBES_RECENT)
 		return;
-	l->answers_echo = true;
+	l->answers_echo = l->answered = true;
 	l->heard_link_local = v.src;
 	node_probe_heard(n, l, now);
 }
@@ -64,6 +79,7 @@ void node_probe_answer(struct node *n, struct node_link *l, struct view packet, 
 void node_probe_heard(struct node *n, struct node_link *l, wtime now)
 {
 	l->probes_out = 0;
+	l->doubted = l->suspect = false;
 	if (!l->dead)
 		return;
 	l->dead = false;
@@ -85,23 +101,54 @@ static void judge(struct node *n, struct node_link *l, wtime now)
 	l->dead = true;
 	node_log(n, CONF_LOG_INFO, "link %s: nothing is heard: down for routing", l->text);
 	node_speaker_alive(n, l, now);
-	(void)ike_conn_judged_down(n->ike, l->conn, now);
+	/* one that has not been heard since it is up may not have our last message yet */
+	if (l->heard_us >= l->up_since.us)
+		(void)ike_conn_judged_down(n->ike, l->conn, now);
 	n->snapshot_dirty = true;
 }
 
-/* Does the peer answer an echo at all? */
+/* An echo was not answered although the way is not that long: those that routes would go to next
+ * may not know more, and are asked. */
+static void suspect(struct node *n, struct node_link *l, wtime now)
+{
+	int64_t since = wtime_diff(now, l->probes_since);
+
+	if (l->suspect || l->dead || !l->answers_echo || !l->probes_out ||
+		since < SLACK_US + way_us(n, l) * 3 / 2)
+		return;
+	l->suspect = true;
+	babel_iface_doubt(n->babel, l->slot + 1, now);
+}
+
+/* Does the peer answer an echo at all? One that did so before may have become another. */
 static void greet(struct node *n, struct node_link *l, wtime now)
 {
 	unsigned int out = l->probes_out;
+	wtime next = l->probe_next;
 
-	if (!l->outbound || l->answers_echo || l->greetings >= GREETINGS ||
-		!wtime_due(l->probe_next, now))
+	if (!l->outbound || l->answered ||
+		(l->greetings && !wtime_due(wtime_add(l->greeted_at, GREET_US), now)))
 		return;
+	if (l->greetings >= GREETINGS) {
+		l->answers_echo &= l->heard_us <= l->greeted_at.us;
+		return;
+	}
 	l->greetings++;
 	l->greeted_at = now;
 	send_probe(n, l, now);
-	l->probe_next = wtime_add(now, GREET_US);
 	l->probes_out = out; /* it says nothing about being alive */
+	l->probe_next = next;
+}
+
+static void probe(struct node *n, struct node_link *l, wtime now)
+{
+	if (!wtime_due(l->probe_next, now))
+		return;
+	suspect(n, l, now);
+	judge(n, l, now);
+	send_probe(n, l, now);
+	if (l->probes_out > PROBES_LOST)
+		l->probe_next = wtime_add(now, l->answers_echo ? DEAD_US : MUTE_US);
 }
 
 void node_probe_tick(struct node *n, struct node_link *l, wtime now)
@@ -118,16 +165,28 @@ void node_probe_tick(struct node *n, struct node_link *l, wtime now)
 		l->quiet_since = 0;
 		return;
 	}
+	if (l->doubted) {
+		probe(n, l, now);
+		return;
+	}
 	/* a packet may be heard and answered at one and the same time of the plane */
-	if (!l->outbound || !tx || tx < rx || tx <= wtime_add(l->greeted_at, SLACK_US).us)
+	if (!l->outbound || !tx || tx < rx ||
+		(!l->answers_echo && tx <= wtime_add(l->greeted_at, SLACK_US).us))
 		return;
 	/* the first packet that nothing answered counts, not the last one heard */
 	if (!l->quiet_since)
 		l->quiet_since = tx;
-	if (now.us - l->quiet_since < QUIET_US || !wtime_due(l->probe_next, now))
+	if (now.us - l->quiet_since >= QUIET_US)
+		probe(n, l, now);
+}
+
+void node_probe_doubted(struct node *n, struct node_link *l, wtime now)
+{
+	int64_t rx = __atomic_load_n(&l->state->last_rx_us, __ATOMIC_RELAXED);
+
+	if (!l->outbound || l->dead || l->doubted || !l->answers_echo || now.us - rx < QUIET_US)
 		return;
-	judge(n, l, now);
-	send_probe(n, l, now);
-	if (l->probes_out > PROBES_LOST)
-		l->probe_next = wtime_add(now, l->answers_echo ? DEAD_US : MUTE_US);
+	l->doubted = true;
+	l->probe_next = wtime_min(l->probe_next, now);
+	probe(n, l, now);
 }

@@ -69,7 +69,7 @@ void node_rib_event(struct node *n, const struct babel_event *e, wtime now)
 	struct node_route *r;
 	bool moved;
 
-	if (e->type == BABEL_EVENT_NEIGHBOUR)
+	if (e->type == BABEL_EVENT_NEIGHBOUR || e->type == BABEL_EVENT_DOUBT)
 		return;
 	r = node_rib_find(n, &e->prefix);
 	if (e->type == BABEL_EVENT_GONE) {

@@ -532,15 +532,26 @@ static void send_packet(struct node *n, const struct babel_packet *p)
 	buf_free(&b);
 }
 
+static void take_events(struct node *n, wtime now)
+{
+	struct babel_event e;
+
+	while (babel_event_next(n->babel, &e)) {
+		struct node_link *l = e.type == BABEL_EVENT_DOUBT ? n->slot[e.iface - 1] : NULL;
+
+		if (l)
+			node_probe_doubted(n, l, now);
+		else
+			node_rib_event(n, &e, now);
+	}
+}
+
 void node_speaker_run(struct node *n, wtime now)
 {
 	struct babel_packet p;
-	struct babel_event e;
 
-	while (babel_event_next(n->babel, &e))
-		node_rib_event(n, &e, now);
+	take_events(n, now);
 	while (babel_output(n->babel, now, &p))
 		send_packet(n, &p);
-	while (babel_event_next(n->babel, &e))
-		node_rib_event(n, &e, now);
+	take_events(n, now);
 }

@@ -73,7 +73,7 @@ static void on_event(struct bed *t, size_t node, const struct babel_event *e)
 	struct scale *s = t->ctx;
 	uint8_t *at;
 
-	if (e->type == BABEL_EVENT_NEIGHBOUR)
+	if (e->type == BABEL_EVENT_NEIGHBOUR || e->type == BABEL_EVENT_DOUBT)
 		return;
 	at = &s->routed[node * t->nodes + get_u16(e->prefix.destination.addr.b + 4)];
 	s->missing += *at;

@@ -93,7 +93,7 @@ static void on_event(struct bed *t, size_t node, const struct babel_event *e)
 	struct world *w = world_of(t);
 	size_t dest;
 
-	if (e->type == BABEL_EVENT_NEIGHBOUR)
+	if (e->type == BABEL_EVENT_NEIGHBOUR || e->type == BABEL_EVENT_DOUBT)
 		return;
 	dest = destination(&e->prefix);
 	w->next[node][dest] = e->type == BABEL_EVENT_ROUTE
