@@ -130,6 +130,7 @@ SUBJECTS = {
     "strongSwan libipsec": (Pair, {"kind": LibipsecEnd}),
     "weft by OpenSSL": (Pair, {"kind": WeftEnd, "config": {"plane": {"crypto": "openssl"}}}),
     "weft by IPsec-MB": (Pair, {"kind": WeftEnd, "config": {"plane": {"crypto": "ipsec-mb"}}}),
+    "weft with 2 threads": (Pair, {"kind": WeftEnd, "config": {"plane": {"threads": 2}}}),
     "weft without AQM": (Pair, {"kind": WeftEnd, "config": {"plane": {"aqm": "off"}}}),
     "weft over IPv6": (Pair, {"kind": WeftEnd, "family": "ip6"}),
     "wireguard-go over IPv6": (Pair, {"kind": WireGuardGoEnd, "family": "ip6"}),
