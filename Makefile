@@ -50,10 +50,14 @@ bench-quick: build
 	bench/run --quick --out $(BUILD)/bench-results
 endif
 ifneq ($(wildcard fuzz/meson.build),)
-.PHONY: fuzz soak fuzz-soak sim-soak
+.PHONY: coverage fuzz soak fuzz-soak sim-soak
 fuzz:
 	@tools/deps --test
 	tools/fuzz 60
+# Lines of the codecs that unit tests and fuzz corpora run.
+coverage:
+	@tools/deps --test
+	tools/coverage
 # Long fuzzing, long simulation.
 soak: fuzz-soak $(if $(wildcard test/sim),sim-soak)
 fuzz-soak:
