@@ -128,6 +128,7 @@ void engine_path(struct engine *e, const struct node_action *a)
 		p = (struct os_path){0};
 	facts = (struct node_path){.excluded = os_interfaces_have(&e->excluded, p.ifindex),
 		.interface = p.interface,
-		.mtu = p.mtu};
+		.mtu = p.mtu,
+		.hint = p.learned};
 	node_path(e->node, a->path.id, &facts, os_now());
 }

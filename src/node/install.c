@@ -107,6 +107,17 @@ static void child_up(struct node *n, struct node_link *l, const struct ike_event
 	node_probe_heard(n, l, now); /* keys were just agreed on over it */
 }
 
+const struct node_child *node_outbound(const struct node *n, const struct node_link *l)
+{
+	list_for_each (it, &n->children) {
+		const struct node_child *c = container_of(it, struct node_child, list);
+
+		if (l->outbound && c->child == l->outbound && c->out)
+			return c;
+	}
+	return NULL;
+}
+
 static void child_outbound(struct node *n, struct node_link *l, const struct ike_event *e,
 	wtime now)
 {

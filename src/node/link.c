@@ -287,6 +287,7 @@ void node_link_moved(struct node *n, struct node_link *l, const struct endpoint 
 	l->remote = *remote;
 	l->local.ip = local->ip;
 	if (moved) {
+		pmtu_restart(&l->pmtu);
 		(void)ike_conn_set_remote(n->ike, l->conn, remote, now);
 		node_path_ask(n, l, now);
 	}
@@ -322,6 +323,7 @@ void node_link_tick(struct node *n, struct node_link *l, wtime now)
 		(void)ike_conn_rekey_child(n->ike, l->conn, now);
 	}
 	node_probe_tick(n, l, now);
+	node_padded_tick(n, l, now);
 	node_move_tick(n, l, now);
 	node_loss_tick(n, l, now);
 }

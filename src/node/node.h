@@ -123,7 +123,8 @@ void node_addresses_changed(struct node *n, wtime now);
 struct node_path {
 	bool excluded;         /* it leads through an interface that may not be used */
 	const char *interface; /* its name; borrowed for the call */
-	uint32_t mtu;          /* 0: not known */
+	uint32_t mtu;          /* of the interface, or set for the route; 0: not known */
+	uint32_t hint; /* what the kernel made of it by ICMP messages, anybody's; 0: nothing */
 };
 void node_path(struct node *n, uint32_t id, const struct node_path *p, wtime now);
 /* Routes or interfaces of the underlay changed: all ways are looked up again. */

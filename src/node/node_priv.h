@@ -11,6 +11,7 @@
 #include "esp/esp.h"
 #include "ike/ike.h"
 #include "node/node.h"
+#include "node/pmtu.h"
 
 struct icmp_echo;
 
@@ -57,12 +58,14 @@ struct node_link {
 	struct endpoint local, remote; /* in use; IP_NONE: not known */
 	struct ipaddr own_link_local, peer_link_local;
 	struct plane_link_state *state;
-	uint32_t outbound; /* child; 0: none */
-	char *updown;      /* script; NULL: none */
-	bool script_up;    /* it was told that the link is up */
-	uint32_t path_mtu; /* of the way to the remote; 0: not known */
-	wtime path_at;     /* when to look it up again */
-	bool excluded;     /* the way leads through an interface that may not be used */
+	uint32_t outbound;  /* child; 0: none */
+	char *updown;       /* script; NULL: none */
+	bool script_up;     /* it was told that the link is up */
+	uint32_t path_mtu;  /* of the way to the remote; 0: not known */
+	uint32_t path_hint; /* what an ICMP message made of it; 0: nothing */
+	struct pmtu pmtu;   /* see padded.c */
+	wtime path_at;      /* when to look it up again */
+	bool excluded;      /* the way leads through an interface that may not be used */
 	bool admin_down;
 	bool keep;    /* during a reload: it is still wanted */
 	bool is_name; /* address is a name */
@@ -309,6 +312,8 @@ void node_link_moved(struct node *n, struct node_link *l, const struct endpoint 
 bool node_link_usable(const struct node_link *l);
 
 /* ---- install.c ---- */
+/* The pair that the link sends on; NULL: none. */
+const struct node_child *node_outbound(const struct node *n, const struct node_link *l);
 /* Handles every waiting IKE event. */
 void node_ike_events(struct node *n, wtime now);
 void node_sa_gone(struct node *n, struct tunnel_sa *sa);
@@ -320,8 +325,12 @@ void node_children_free(struct node *n);
 void node_path_ask(struct node *n, struct node_link *l, wtime now);
 /* True when a link's way to this address leads through an excluded interface. */
 bool node_path_excluded(const struct node *n, const struct ipaddr *remote);
-/* The largest UDP payload that the link's way takes, bytes. */
+/* The largest UDP payload that the link's way takes, bytes: as probed, or where the peer answers no
+ * echo, as the kernel knows it. */
 uint16_t node_link_datagram(const struct node_link *l);
+/* Bytes in front of that payload, and the smallest outer packet that every way takes. */
+uint32_t node_path_headers(const struct node_link *l);
+uint32_t node_path_least(const struct node_link *l);
 
 /* ---- updown.c ---- */
 /* Tells the outside which scripts may be run: those of two configurations, or of one (old: NULL).
@@ -428,6 +437,11 @@ void node_probe_answer(struct node *n, struct node_link *l, struct view packet, 
 void node_probe_doubted(struct node *n, struct node_link *l, wtime now);
 /* Something authentic came over the link. */
 void node_probe_heard(struct node *n, struct node_link *l, wtime now);
+
+/* ---- padded.c ---- */
+void node_padded_tick(struct node *n, struct node_link *l, wtime now);
+/* An echo reply of the link's peer. */
+void node_padded_answer(struct node *n, struct node_link *l, const struct icmp_echo *e, wtime now);
 
 /* ---- move.c ---- */
 /* An authentic, newest packet came from remote to local, which is not what the link has. */

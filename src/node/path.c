@@ -12,13 +12,31 @@ enum {
 	HEADERS6 = 48,
 };
 
+uint32_t node_path_headers(const struct node_link *l)
+{
+	return l->family == IP4 ? HEADERS4 : HEADERS6;
+}
+
+uint32_t node_path_least(const struct node_link *l)
+{
+	return l->family == IP4 ? MTU_LEAST4 : MTU_LEAST6;
+}
+
 uint16_t node_link_datagram(const struct node_link *l)
 {
-	uint32_t least = l->family == IP4 ? MTU_LEAST4 : MTU_LEAST6, mtu = MTU_MOST;
+	uint32_t mtu = MTU_MOST;
 
-	if (l->path_mtu && l->path_mtu < mtu)
-		mtu = l->path_mtu > least ? l->path_mtu : least;
-	return (uint16_t)(mtu - (l->family == IP4 ? HEADERS4 : HEADERS6));
+	if (l->pmtu.proven) {
+		mtu = l->pmtu.good;
+	} else {
+		if (l->path_mtu && l->path_mtu < mtu)
+			mtu = l->path_mtu;
+		if (l->path_hint && l->path_hint < mtu)
+			mtu = l->path_hint;
+	}
+	if (mtu < node_path_least(l))
+		mtu = node_path_least(l);
+	return (uint16_t)(mtu - node_path_headers(l));
 }
 
 void node_path_ask(struct node *n, struct node_link *l, wtime now)
@@ -88,8 +106,12 @@ void node_path(struct node *n, uint32_t id, const struct node_path *p, wtime now
 	before = node_link_datagram(l);
 	if (p->mtu)
 		l->path_mtu = p->mtu;
+	l->path_hint = p->hint;
+	if (l->pmtu.proven && p->hint && p->hint < l->pmtu.good)
+		pmtu_doubt(&l->pmtu);
 	if (node_link_datagram(l) != before) {
-		node_log(n, CONF_LOG_INFO, "link %s: the path's MTU is %u", l->text, p->mtu);
+		node_log(n, CONF_LOG_INFO, "link %s: the path's MTU is %u", l->text,
+			node_link_datagram(l) + node_path_headers(l));
 		n->snapshot_dirty = true;
 	}
 	if (p->excluded && !l->excluded)

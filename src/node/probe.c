@@ -68,6 +68,7 @@ void node_probe_answer(struct node *n, struct node_link *l, struct view packet, 
 	if (ip_parse(packet, &v) < 0 || v.family != IP6 || icmp_echo_parse(packet, &v, &e) < 0)
 		return;
 	node_move_answer(n, l, &e, now);
+	node_padded_answer(n, l, &e, now);
 	/* on a long way the answer comes when others are out already */
 	if (!e.reply || e.id != PROBE_ID || (uint16_t)(l->probe_seq - e.seq) >= PROBES_RECENT)
 		return;

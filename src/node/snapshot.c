@@ -32,14 +32,10 @@ struct node_link *node_static_link(struct node *n, const struct conf_static_rout
 
 uint16_t node_link_mtu(const struct node *n, const struct node_link *l)
 {
-	uint32_t mtu = n->config->tun.mtu;
+	const struct node_child *c = node_outbound(n, l);
+	uint32_t mtu = n->config->tun.mtu, inner;
 
-	list_for_each (it, &n->children) {
-		const struct node_child *c = container_of(it, struct node_child, list);
-		uint32_t inner;
-
-		if (c->child != l->outbound || !c->out)
-			continue;
+	if (c) {
 		inner = esp_ops()->inner_max(c->out, node_link_datagram(l));
 		if (inner < mtu)
 			mtu = inner;

@@ -47,10 +47,6 @@ struct os_udp_config {
 	const char *netns;     /* NULL: ours */
 	uint32_t mark;         /* 0: none */
 	bool gso, gro;         /* use them, when the kernel has them */
-	/* Don't fragment. false: the outer packet may be fragmented (IP_PMTUDISC_DONT), so that a
-	 * path narrower than the configured MTU carries traffic, slowly, instead of none; true:
-	 * IP_PMTUDISC_PROBE, for who finds the path's MTU himself. */
-	bool dont_fragment;
 };
 
 struct os_udp_facts {
@@ -91,7 +87,9 @@ struct os_net {
 	 * into it). The count, 0 when nothing waits, or a negative errno. */
 	int (*udp_receive)(struct os_udp *u, uint8_t *memory, struct udp_rx *ret, size_t max,
 		wtime now);
-	/* Sends n descriptions in order; their .socket is not looked at. Falls back to one datagram
+	/* Sends n descriptions in order; their .socket is not looked at. What is not `whole` may be
+	 * fragmented on its way, by this host only where the interface is too narrow or, with IPv6,
+	 * an ICMP message came. Falls back to one datagram
 	 * a call when the kernel refuses a superpacket, and to the kernel's choice of source when
 	 * the pinned one is gone. Never waits. */
 	void (*udp_send)(struct os_udp *u, const struct udp_tx *tx, size_t n,

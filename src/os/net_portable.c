@@ -82,7 +82,9 @@ static void portable_udp_send(struct os_udp *u, const struct udp_tx *tx, size_t 
 			size_t size = j + 1 < count ? tx[i].seg_size : c.n;
 			struct view data = cur_take(&c, size);
 
-			if (room)
+			if (room && tx[i].whole)
+				room = os_udp_send_whole(u, &tx[i], result);
+			else if (room)
 				room = os_udp_send_one(u, &tx[i], data, result);
 			else
 				result->full++;

@@ -57,6 +57,8 @@ void os_udp_control(struct msghdr *m, void *buffer, const struct udp_tx *tx, boo
 	uint16_t segment);
 /* Fills what the ancillary data of a received message says. */
 void os_udp_parse(const struct os_udp *u, struct msghdr *m, struct udp_rx *ret);
+/* One datagram that is not to be fragmented (udp_tx.whole). As os_udp_send_one(). */
+bool os_udp_send_whole(struct os_udp *u, const struct udp_tx *tx, struct os_udp_result *result);
 /* One datagram by sendmsg, without the pin when its source is gone. Counts into result; false when
  * the socket is full. */
 bool os_udp_send_one(struct os_udp *u, const struct udp_tx *tx, struct view data,

@@ -229,6 +229,44 @@ static void test_narrow(void **state)
 	interface_up("lo", 65536, NULL);
 }
 
+/* RFC 8899 4.1: what is not to be fragmented is refused where it does not fit, and nothing else is
+ * changed by it. */
+static void whole(const struct os_net *net, const char *any, const char *to)
+{
+	struct os_udp *out = udp_open(net, any), *in = udp_open(net, any);
+	struct endpoint source = at(to, os_udp_facts(out).port);
+	struct endpoint target = at(to, os_udp_facts(in).port);
+	struct os_udp_result r = {0};
+	uint8_t data[4 * SIZE];
+	struct udp_tx tx[4] = {{.data = data, .len = SIZE, .whole = true},
+		{.data = data, .len = 1200, .whole = true}, {.data = data, .len = SIZE},
+		{.data = data, .len = 2400, .seg_size = 1200}};
+
+	memset(data, 'w', sizeof(data));
+	for (size_t i = 0; i < 4; i++) {
+		tx[i].remote = target;
+		tx[i].local = source;
+	}
+	net->udp_send(out, tx, 4, &r);
+	assert_int_equal(r.failed, 1);
+	assert_int_equal(r.error, -EMSGSIZE);
+	assert_int_equal(r.sent, 4);
+	assert_int_equal(receive(net, in, 4, &source, &target).bytes, 1200 + SIZE + 2400);
+	net->udp_close(out);
+	net->udp_close(in);
+}
+
+static void test_whole(void **state)
+{
+	(void)state;
+	interface_up("lo", 1280, NULL);
+	for (size_t i = 0; i < 2; i++) {
+		whole(back_ends(i), "0.0.0.0", "127.0.0.1");
+		whole(back_ends(i), "::", "::1");
+	}
+	interface_up("lo", 65536, NULL);
+}
+
 static void test_port_in_use(void **state)
 {
 	char pid[32];
@@ -439,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_burst),
 		cmocka_unit_test(test_source_gone),
 		cmocka_unit_test(test_narrow),
+		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_port_in_use),
 		cmocka_unit_test(test_tun_round_trip),
 		cmocka_unit_test(test_merged_refused),

@@ -48,7 +48,9 @@ struct os_path_ask {
 	uint32_t ifindex; /* that the socket is bound to; 0: any */
 };
 struct os_path {
-	uint32_t ifindex, mtu;
+	uint32_t ifindex;
+	uint32_t mtu;     /* of the interface, or what the route is set to */
+	uint32_t learned; /* what an ICMP message made of it for now; 0: nothing */
 	char interface[KERNEL_NAME];
 };
 int os_netlink_path(struct os_netlink *n, const struct os_path_ask *ask, struct os_path *ret);

@@ -9,6 +9,7 @@
 
 struct route_facts {
 	uint32_t ifindex, mtu;
+	bool expires; /* it is the kernel's note of an ICMP message */
 };
 
 static int route_each(void *ctx, struct nlmsghdr *h)
@@ -16,6 +17,7 @@ static int route_each(void *ctx, struct nlmsghdr *h)
 	struct route_facts *f = ctx;
 	struct rtmsg *t = nlmsg_data(h);
 	struct nlattr *a[RTA_MAX + 1], *m[RTAX_MAX + 1];
+	struct rta_cacheinfo cache;
 
 	if (h->nlmsg_type != RTM_NEWROUTE || nlmsg_parse(h, sizeof(*t), a, RTA_MAX, NULL) < 0)
 		return 0;
@@ -23,6 +25,11 @@ static int route_each(void *ctx, struct nlmsghdr *h)
 	if (a[RTA_METRICS] && nla_parse_nested(m, RTAX_MAX, a[RTA_METRICS], NULL) == 0 &&
 		m[RTAX_MTU])
 		f->mtu = nla_get_u32(m[RTAX_MTU]);
+	f->expires = false;
+	if (a[RTA_CACHEINFO] && nla_len(a[RTA_CACHEINFO]) >= (int)sizeof(cache)) {
+		memcpy(&cache, nla_data(a[RTA_CACHEINFO]), sizeof(cache));
+		f->expires = cache.rta_expires != 0;
+	}
 	return 0;
 }
 
@@ -76,7 +83,9 @@ int os_netlink_path(struct os_netlink *n, const struct os_path_ask *ask, struct 
 	if (r < 0)
 		return r;
 	p.ifindex = f.ifindex;
-	if (f.mtu && f.mtu < p.mtu)
+	if (f.mtu && f.mtu < p.mtu && f.expires)
+		p.learned = f.mtu;
+	else if (f.mtu && f.mtu < p.mtu)
 		p.mtu = f.mtu;
 	*ret = p;
 	return 0;

@@ -32,6 +32,18 @@ static void udp_set_queues(int fd)
 		(void)udp_set(fd, SOL_SOCKET, SO_SNDBUF, UDP_QUEUE);
 }
 
+/* Whether datagrams may be fragmented. IPv4: no DF, and ICMP messages, which anybody can send,
+ * change nothing. IPv6: this host fragments, to what an ICMP message said. When they may not: sent
+ * as they are if the interface takes them (RFC 8899 4.1: a probe is not fragmented). */
+static int udp_set_fragments(int fd, enum ip_family family, bool may)
+{
+	if (family == IP4)
+		return udp_set(fd, IPPROTO_IP, IP_MTU_DISCOVER,
+			may ? IP_PMTUDISC_OMIT : IP_PMTUDISC_PROBE);
+	return udp_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
+		may ? IPV6_PMTUDISC_DONT : IPV6_PMTUDISC_PROBE);
+}
+
 static int udp_set_family(int fd, const struct os_udp_config *c)
 {
 	int r;
@@ -41,8 +53,7 @@ static int udp_set_family(int fd, const struct os_udp_config *c)
 		if (r == 0)
 			r = udp_set(fd, IPPROTO_IP, IP_RECVTOS, 1);
 		if (r == 0)
-			r = udp_set(fd, IPPROTO_IP, IP_MTU_DISCOVER,
-				c->dont_fragment ? IP_PMTUDISC_PROBE : IP_PMTUDISC_DONT);
+			r = udp_set_fragments(fd, c->family, true);
 		return r;
 	}
 	r = udp_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
@@ -51,8 +62,7 @@ static int udp_set_family(int fd, const struct os_udp_config *c)
 	if (r == 0)
 		r = udp_set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 	if (r == 0)
-		r = udp_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
-			c->dont_fragment ? IPV6_PMTUDISC_PROBE : IPV6_PMTUDISC_DONT);
+		r = udp_set_fragments(fd, c->family, true);
 	return r;
 }
 
@@ -308,4 +318,23 @@ bool os_udp_send_one(struct os_udp *u, const struct udp_tx *tx, struct view data
 	result->error = -errno;
 	result->failed++;
 	return true;
+}
+
+/* The option is the socket's: others that send by it meanwhile have their datagrams sent so, too,
+ * which is no more than they are ready for. */
+bool os_udp_send_whole(struct os_udp *u, const struct udp_tx *tx, struct os_udp_result *result)
+{
+	bool room;
+	int r = udp_set_fragments(u->fd, u->family, false);
+
+	if (r < 0) {
+		result->error = r;
+		result->failed++;
+		return true;
+	}
+	room = os_udp_send_one(u, tx, view_of(tx->data, tx->len), result);
+	r = udp_set_fragments(u->fd, u->family, true);
+	if (r < 0)
+		result->error = r;
+	return room;
 }

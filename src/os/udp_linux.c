@@ -180,10 +180,14 @@ static size_t send_some(struct os_udp *u, const struct udp_tx *tx, size_t n,
 	for (size_t i = 0; i < n && b.n < UDP_BATCH; i++) {
 		bool super = os_udp_segments(&tx[i]) > 1;
 
-		if (super && !u->gso)
+		if ((super && !u->gso) || tx[i].whole)
 			break;
 		batch_add(&b, &tx[i], view_of(tx[i].data, tx[i].len),
 			super ? (uint16_t)tx[i].seg_size : 0);
+	}
+	if (b.n == 0 && tx[0].whole) {
+		*ret_full = !os_udp_send_whole(u, &tx[0], result);
+		return 1;
 	}
 	if (b.n == 0) {
 		*ret_full = !send_singly(u, &tx[0], result);

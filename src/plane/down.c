@@ -88,6 +88,7 @@ static void seal_control(struct plane *p, const struct plane_down *m, wtime now)
 		.link = plane_link_of(p, m->slot),
 		.len = (uint32_t)m->data.n,
 		.urgent = true,
+		.whole = (m->flags & PLANE_SEAL_WHOLE) != 0,
 		.now = now,
 	};
 	enum drop_reason drop = DROP_LINK_DOWN;

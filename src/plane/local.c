@@ -53,9 +53,12 @@ static bool for_this_end(const struct pkt *k)
 enum plane_edge stage_link_local(struct plane *p, struct pkt *k)
 {
 	struct view packet = view_of(k->data, k->len);
+	struct plane_link_state *state = p->slot[k->in->slot].state;
 	struct icmp_echo echo;
 	uint16_t src, dst;
 
+	if (state)
+		plane_count(&state->own_rx_bytes, k->len);
 	if (!for_this_end(k))
 		return edge_drop(k, DROP_PUNT_UNEXPECTED);
 	if (k->ip.proto == IP_PROTO_UDP && ip_ports(packet, &k->ip, &src, &dst) &&

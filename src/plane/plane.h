@@ -31,6 +31,7 @@ enum {
 	PLANE_TUN_OUT_MAX = 1024, /* TUN frames a round */
 	PLANE_ECHO_MAX = 256,
 	PLANE_ECHO_IDS = 8,
+	PLANE_LARGE = 1100, /* a datagram above it, bytes, is told in last_large_us */
 };
 
 /* Mutable facts of one link, made and freed by the control side, written by the plane thread
@@ -38,7 +39,9 @@ enum {
 struct plane_link_state {
 	struct tunnel_sa *outbound;                          /* plane's own */
 	uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes; /* inner */
-	int64_t last_rx_us, last_tx_us;                      /* wtime of the last packet, 0: none */
+	uint64_t own_tx_bytes, own_rx_bytes; /* of these, what only the link's two ends say */
+	int64_t last_rx_us, last_tx_us;      /* wtime of the last packet, 0: none */
+	int64_t last_large_us; /* wtime of the last large datagram, but for the control side's */
 };
 
 /* A link as the snapshot has it. */
@@ -140,7 +143,8 @@ enum plane_down_type {
 	PLANE_DOWN_SA_REMOVE,   /* sa */
 	PLANE_DOWN_SNAPSHOT,    /* snapshot (the former comes back as SNAPSHOT_GONE) */
 	PLANE_DOWN_SEAL,  /* slot, data: an inner IP packet of the control side, sent before bulk;
-	                   * remote, local: where to and where from, when not as the link has it */
+	                   * remote, local: where to and where from, when not as the link has it; of
+	                   * any length, the link's MTU is not looked at; flags: PLANE_SEAL_WHOLE */
 	PLANE_DOWN_MERGE, /* flags: merge TCP (1), UDP (2) toward the TUN */
 	PLANE_DOWN_ECHO,  /* data: an echo request of PLANE_ECHO_MAX bytes at most, which goes the
 	                   * way of a packet of the TUN, uncounted by policies; routed_as: by whose
@@ -149,6 +153,9 @@ enum plane_down_type {
 	PLANE_DOWN_ECHO_IDS, /* data: PLANE_ECHO_IDS identifiers at most, two bytes each: answers to
 	                      * such echoes go up instead of to the TUN; replaces the former ones */
 };
+
+/* SEAL, flags. */
+enum { PLANE_SEAL_WHOLE = 1 }; /* the datagram is not to be fragmented: a probe of the path's MTU */
 
 struct plane_down {
 	enum plane_down_type type;

@@ -186,7 +186,7 @@ struct tx_ask {
 	uint32_t more; /* further packets of that length that are sure to follow */
 	uint8_t tos;   /* of the inner packet */
 	uint8_t next_header;
-	bool urgent;
+	bool urgent, whole;
 	wtime now;
 };
 

@@ -32,6 +32,10 @@ static void count_sent(struct plane *p, const struct tx_batch *b, uint32_t n, wt
 	plane_count(&state->tx_packets, n);
 	plane_count(&state->tx_bytes, bytes);
 	__atomic_store_n(&state->last_tx_us, now.us, __ATOMIC_RELAXED);
+	if (b->urgent)
+		plane_count(&state->own_tx_bytes, bytes);
+	else if (b->stride > PLANE_LARGE)
+		__atomic_store_n(&state->last_large_us, now.us, __ATOMIC_RELAXED);
 }
 
 /* Lists the datagrams of a batch that are not sealed yet for seal_batch(). */
@@ -206,6 +210,7 @@ static struct tx_batch *batch_open(struct plane *p, const struct tx_ask *ask,
 		.next_header = ask->next_header,
 		.urgent = ask->urgent,
 		.out = {.tos = outer_tos(p, ask->tos),
+			.whole = ask->whole,
 			.socket = ask->link->socket,
 			.link = ask->link->slot,
 			.remote = ask->link->remote,

@@ -66,6 +66,7 @@ struct udp_tx {
 	uint32_t len;
 	uint32_t seg_size; /* 0 or len: one datagram */
 	uint8_t tos;
+	bool whole; /* never fragmented, and whatever the kernel knows of the path: one datagram */
 	uint16_t socket;
 	uint16_t segments;
 	uint32_t link; /* slot it is counted against */

@@ -10,7 +10,7 @@
 #include "esp/esp.h"
 #include "wire/icmp.h"
 
-enum { TABLE = 4096, MARKER = 4, PORT = 13000, TUN_FRAME = 2048 };
+enum { TABLE = 4096, MARKER = 4, PORT = 13000, TUN_FRAME = 2048, HEADERS = 28 };
 
 void sim_must(bool ok, const char *what)
 {
@@ -110,6 +110,8 @@ static void send_datagram(struct sim *s, unsigned int from, const struct udp_tx 
 		return;
 	note(s, data, len);
 	p = &s->path[from * s->count + to];
+	if (p->mtu && len + HEADERS > p->mtu)
+		return;
 	if (p->cut || (p->loss > 0 && uniform(s) < p->loss))
 		return;
 	if (s->filter &&
@@ -230,6 +232,7 @@ static void observe(struct sim *s, unsigned int i, enum sim_moment m,
 static void act(struct sim *s, unsigned int i, const struct node_action *a)
 {
 	struct sim_node *n = &s->node[i];
+	struct node_path path = {0};
 	struct udp_tx t = {0};
 
 	switch (a->type) {
@@ -256,10 +259,14 @@ static void act(struct sim *s, unsigned int i, const struct node_action *a)
 			fprintf(stderr, "%10.3f node %u: %s\n", (double)s->now.us / 1e6, i,
 				a->log.text);
 		break;
+	case NODE_ACTION_PATH:
+		path.mtu = n->kernel_mtu;
+		path.hint = n->kernel_hint;
+		node_path(n->node, a->path.id, &path, s->now);
+		break;
 	case NODE_ACTION_SOCKETS:
 	case NODE_ACTION_KERNEL:
 	case NODE_ACTION_RESOLVE:
-	case NODE_ACTION_PATH:
 	case NODE_ACTION_SCRIPTS:
 	case NODE_ACTION_UPDOWN:
 		break;
@@ -523,6 +530,16 @@ wtime sim_now(const struct sim *s)
 void sim_path_set(struct sim *s, unsigned int from, unsigned int to, const struct sim_path *p)
 {
 	s->path[from * s->count + to] = *p;
+}
+
+void sim_kernel_mtu(struct sim *s, unsigned int i, uint32_t mtu, uint32_t hint)
+{
+	s->node[i].kernel_mtu = mtu;
+	s->node[i].kernel_hint = hint;
+	if (!s->node[i].node)
+		return;
+	node_paths_changed(s->node[i].node, s->now);
+	sim_settle(s, i);
 }
 
 void sim_filter_set(struct sim *s, sim_filter f, void *ctx)

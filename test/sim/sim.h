@@ -19,6 +19,7 @@ struct sim_path {
 	bool cut;
 	uint64_t rate;  /* bytes a second; 0: no limit */
 	uint64_t queue; /* bytes that wait for the rate at most */
+	uint32_t mtu;   /* larger packets vanish; 0: no limit */
 };
 
 /* Decides on one datagram: false drops it. ike is true for IKE messages; data is without the
@@ -103,6 +104,9 @@ void sim_more(struct sim *s, unsigned int i, const char *more_yaml);
 /* How far a node's wall clock is off, from its next start on. */
 void sim_wall_clock(struct sim *s, unsigned int i, int64_t off_s);
 
+/* What node i's kernel says of its ways from now on: as in struct node_path; before the node is
+ * started, or while it runs. */
+void sim_kernel_mtu(struct sim *s, unsigned int i, uint32_t mtu, uint32_t hint);
 void sim_path_set(struct sim *s, unsigned int from, unsigned int to, const struct sim_path *p);
 void sim_filter_set(struct sim *s, sim_filter f, void *ctx);
 

@@ -42,6 +42,7 @@ struct sim_node {
 	bool frozen;
 	struct list backlog;
 	unsigned int backlog_room;
+	uint32_t kernel_mtu, kernel_hint;
 	uint64_t sent, delivered, duplicates, ike_sent, udp_sent, orphan_snapshots;
 	uint8_t *seen; /* a bit for each number of each sender */
 	size_t seen_size;
