@@ -73,6 +73,7 @@ class KernelSwan(StrongSwan):
     """charon in a KernelHost; stop it before the next begins."""
 
     LOG = "/dev/ttyS1"
+    OTHERS = {"swanctl": {"load": "random openssl pem pkcs1 pkcs8 pubkey"}}  # or it tries 60 more
     ENV = "STRONGSWAN_CONF=/run/swan/strongswan.conf SWANCTL_DIR=/run/swan/swanctl"
 
     # the files and the process are elsewhere than the other's
@@ -91,14 +92,15 @@ class KernelSwan(StrongSwan):
 
     def start(self):
         self.vm.run(f"{self.ENV} /usr/sbin/charon-systemd >/dev/null 2>&1 & echo $! > /run/pid")
-        wait_until(lambda: self.swanctl("--stats", check=False).returncode == 0, 60.0,
+        wait_until(lambda: self.swanctl("--stats", check=False, timeout=20).returncode == 0, 120.0,
                    "charon to answer", every=0.3)
         self.load()
         return self
 
     def swanctl(self, *words, check=True, timeout=60.0):
-        return self.vm.attempt(f"{self.ENV} /usr/sbin/swanctl {' '.join(map(str, words))} 2>&1",
-                               check, timeout)
+        return self.vm.attempt(
+            f"{self.ENV} timeout {timeout} /usr/sbin/swanctl {' '.join(map(str, words))} 2>&1",
+            check, timeout + 30)
 
     def tunnel(self, addresses, routes=()):
         """The host behind the machine has the addresses, and the machine the routes."""

@@ -127,6 +127,7 @@ class StrongSwan:
     """
 
     LOG = "stderr"
+    OTHERS = {}  # further sections of strongswan.conf
 
     def __init__(self, ns, root, *connections, fwmark="0x42", port=13000, charon=None,
                  name="strongswan"):
@@ -145,7 +146,7 @@ class StrongSwan:
         """Writes the files; load() makes a running charon take them."""
         log = {"default": 1, "flush_line": "yes", "time_format": "%T", "time_add_ms": "yes"}
         tree = {"filelog": {"log": {"path": self.LOG, **log}}, **self._settings}
-        self._write("strongswan.conf", _conf({"charon-systemd": tree}))
+        self._write("strongswan.conf", _conf({"charon-systemd": tree, **self.OTHERS}))
         for one in connections:
             self._write(f"swanctl/private/{one.name}.pem", one.key.path.read_text())
             self._write(f"swanctl/pubkey/{one.name}-local.pem", one.key.public)
