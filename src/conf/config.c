@@ -487,7 +487,29 @@ static void read_crypto(struct doc *d, struct fy_node *n, void *object)
 		doc_error(d, n, "crypto must be auto, openssl or ipsec-mb");
 }
 
+static void read_threads(struct doc *d, struct fy_node *n, void *object)
+{
+	struct config *c = object;
+	const char *s = doc_string(d, n, "threads");
+	uint32_t count = 0;
+
+	if (!s)
+		return;
+	if (strcmp(s, "auto") == 0) {
+		c->plane.threads = 0;
+		return;
+	}
+	for (size_t i = 0; s[i] && count <= CONF_THREADS_MAX; i++)
+		count = s[i] >= '0' && s[i] <= '9' ? count * 10 + (uint32_t)(s[i] - '0')
+						   : CONF_THREADS_MAX + 1;
+	if (count < 1 || count > CONF_THREADS_MAX)
+		doc_error(d, n, "threads must be auto or a number from 1 to 16");
+	else
+		c->plane.threads = count;
+}
+
 static const struct field plane_fields[] = {
+	{"threads", FIELD_CUSTOM, .read = read_threads},
 	{"crypto", FIELD_CUSTOM, .read = read_crypto},
 	{"offload", FIELD_MAP, .sub = offload_fields},
 	{"aqm", FIELD_SWITCH, offsetof(struct config, plane.aqm)},
@@ -558,6 +580,7 @@ int config_new(const char *file, struct config **ret)
 	}
 	c->arena = a;
 	c->node.transit = true;
+	c->plane.threads = 1;
 	c->tun.name = "weft0";
 	c->tun.mtu = 1400;
 	c->underlay.fwmark = 0x51;

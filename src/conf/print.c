@@ -181,8 +181,13 @@ int config_print(const struct config *c, struct buf *b)
 	conf_print_duration(b, ", dpd", c->ike.dpd_us);
 	buf_add_str(b, "}\n");
 	conf_print_steering(c, b);
+	buf_add_str(b, "plane: {threads: ");
+	if (c->plane.threads)
+		buf_printf(b, "%u, ", c->plane.threads);
+	else
+		buf_add_str(b, "auto, ");
 	buf_printf(b,
-		"plane: {crypto: %s, offload: {tun_gso: %s, udp_gso: %s, udp_gro: %s}, "
+		"crypto: %s, offload: {tun_gso: %s, udp_gso: %s, udp_gro: %s}, "
 		"aqm: %s}\n"
 		"control: {",
 		crypto[c->plane.crypto], sw[c->plane.tun_gso], sw[c->plane.udp_gso],

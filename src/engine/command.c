@@ -134,18 +134,19 @@ static void request_node(struct engine *e, struct view line, struct buf *reply)
 {
 	const struct buf *parts[] = {&e->warn_start, &e->warn_files, &e->warn_reload,
 		&e->warn_kernel};
-	struct plane_counters counters[2] = {{{0}}};
+	struct plane_counters counters[ENGINE_PLANES + 1] = {{{0}}};
 	const char *warnings[WARNINGS_MAX + 1];
 	struct buf lines = {0};
 	struct node_outside o = {.counters = counters,
-		.n_counters = 2,
+		.n_counters = e->planes + 1,
 		.warnings = warnings,
 		.crypto = e->config.crypto ? crypto_backend_text(e->config.crypto)
 					   : crypto_version(),
 		.started = e->started};
 
-	plane_counters(e->plane.plane, &counters[0]);
-	counters[1] = e->own;
+	for (uint32_t i = 0; i < e->planes; i++)
+		plane_counters(e->plane[i]->plane, &counters[i]);
+	counters[e->planes] = e->own;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
 		buf_add(&lines, parts[i]->p, parts[i]->n);
 	engine_exit_warnings(e, &lines);

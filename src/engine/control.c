@@ -24,31 +24,45 @@ void engine_log_lines(const struct engine *e, enum os_level level, const struct 
 
 /* ---- down ---- */
 
-static bool down_write(struct engine *e, const void *bytes, size_t n)
+static bool down_write(struct engine *e, uint32_t plane, const void *bytes, size_t n)
 {
-	uint8_t *p = ring_reserve(&e->plane.down, n);
+	uint8_t *p = ring_reserve(&e->plane[plane]->down, n);
 
 	if (!p)
 		return false;
 	memcpy(p, bytes, n);
-	ring_commit(&e->plane.down);
-	engine_plane_wake(&e->plane);
+	ring_commit(&e->plane[plane]->down);
+	engine_plane_wake(e->plane[plane]);
 	return true;
 }
 
-void engine_down_retry(struct engine *e)
+static void down_retry(struct engine *e, uint32_t plane)
 {
-	list_for_each_safe (it, &e->pending) {
+	list_for_each_safe (it, &e->pending[plane]) {
 		struct engine_pending *q = container_of(it, struct engine_pending, list);
 
-		if (!down_write(e, q->bytes, q->n))
+		if (!down_write(e, plane, q->bytes, q->n))
 			return;
 		list_del(it);
 		w_free(q);
 	}
 }
 
-int engine_down(struct engine *e, const struct engine_down *m)
+void engine_down_retry(struct engine *e)
+{
+	for (uint32_t i = 0; i < e->planes; i++)
+		down_retry(e, i);
+}
+
+bool engine_down_waits(const struct engine *e)
+{
+	for (uint32_t i = 0; i < e->planes; i++)
+		if (!list_empty(&e->pending[i]))
+			return true;
+	return false;
+}
+
+int engine_down_to(struct engine *e, uint32_t plane, const struct engine_down *m)
 {
 	size_t data = m->type == ENGINE_DOWN_PLANE ? m->plane.data.n : 0;
 	struct engine_pending *q = w_alloc(sizeof(*q) + sizeof(*m) + data);
@@ -59,25 +73,71 @@ int engine_down(struct engine *e, const struct engine_down *m)
 	memcpy(q->bytes, m, sizeof(*m));
 	if (data)
 		memcpy(q->bytes + sizeof(*m), m->plane.data.p, data);
-	list_add_tail(&e->pending, &q->list);
-	engine_down_retry(e);
+	list_add_tail(&e->pending[plane], &q->list);
+	down_retry(e, plane);
 	return 0;
+}
+
+/* Which plane a message is for; -1: all. An echo goes its way from any of them. */
+static int down_whose(const struct engine *e, const struct engine_down *m)
+{
+	if (m->type != ENGINE_DOWN_PLANE)
+		return -1;
+	switch (m->plane.type) {
+	case PLANE_DOWN_LINK_ADD:
+	case PLANE_DOWN_LINK_REMOVE:
+	case PLANE_DOWN_SA_OUTBOUND:
+	case PLANE_DOWN_SEAL:
+		return (int)(m->plane.slot % e->planes);
+	case PLANE_DOWN_SA_ADD:
+	case PLANE_DOWN_SA_REMOVE:
+		return m->plane.sa ? (int)(m->plane.sa->slot % e->planes) : 0;
+	case PLANE_DOWN_ECHO:
+		return 0;
+	default:
+		return -1;
+	}
+}
+
+int engine_down(struct engine *e, const struct engine_down *m)
+{
+	int whose = down_whose(e, m), r = 0;
+
+	if (whose >= 0)
+		return engine_down_to(e, (uint32_t)whose, m);
+	for (uint32_t i = 0; r == 0 && i < e->planes; i++)
+		r = engine_down_to(e, i, m);
+	return r;
 }
 
 /* ---- up ---- */
 
-static void up_one(struct engine *e, const uint8_t *p)
+/* A plane let go of what all were given, each in the same order: true when it was the last. */
+static bool up_last(const struct engine *e, uint64_t *gone, uint32_t plane)
+{
+	uint64_t mine = ++gone[plane];
+
+	for (uint32_t i = 0; i < e->planes; i++)
+		if (gone[i] < mine)
+			return false;
+	return true;
+}
+
+static void up_one(struct engine *e, uint32_t plane, const uint8_t *p)
 {
 	struct engine_up m;
 
 	memcpy(&m, p, sizeof(m));
 	switch (m.type) {
 	case ENGINE_UP_PLANE:
+		if (m.plane.type == PLANE_UP_SNAPSHOT_GONE && !up_last(e, e->snapshots_gone, plane))
+			break;
 		m.plane.data.p = p + sizeof(m);
 		node_plane_up(e->node, &m.plane, os_now());
 		break;
 	case ENGINE_UP_SOCKETS_GONE:
-		engine_sockets_gone(e, m.sockets);
+		if (up_last(e, e->sockets_gone, plane))
+			engine_sockets_gone(e, m.sockets);
 		break;
 	case ENGINE_UP_TOO_LONG:
 		e->underlay_changed = true;
@@ -94,10 +154,11 @@ static void up_one(struct engine *e, const uint8_t *p)
 	}
 }
 
-/* True when nothing is left. */
-static bool up_drain(struct engine *e)
+/* True when nothing is left of a plane. */
+static bool up_drain_one(struct engine *e, uint32_t plane)
 {
-	struct ring *rings[] = {&e->plane.facts, &e->plane.known, &e->plane.unknown};
+	struct engine_plane *t = e->plane[plane];
+	struct ring *rings[] = {&t->facts, &t->known, &t->unknown};
 
 	for (size_t i = 0; i < sizeof(rings) / sizeof(*rings); i++) {
 		uint8_t *p;
@@ -106,11 +167,20 @@ static bool up_drain(struct engine *e)
 		for (int j = 0; (p = ring_peek(rings[i], &n)); j++) {
 			if (j == ENGINE_UP_MESSAGES)
 				return false;
-			up_one(e, p);
+			up_one(e, plane, p);
 			ring_consume(rings[i]);
 		}
 	}
 	return true;
+}
+
+static bool up_drain(struct engine *e)
+{
+	bool all = true;
+
+	for (uint32_t i = 0; i < e->planes; i++)
+		all &= up_drain_one(e, i);
+	return all;
 }
 
 /* ---- actions ---- */
@@ -220,8 +290,8 @@ void engine_turn(struct engine *e)
 	if (drained && wtime_due(node_deadline(e->node), now))
 		node_tick(e->node, now);
 	actions(e);
-	if (!drained || !list_empty(&e->pending))
-		os_wake_up(e->plane.wake); /* once more, before it sleeps */
+	if (!drained || engine_down_waits(e))
+		os_wake_up(e->wake); /* once more, before it sleeps */
 	deadline = wtime_min(node_deadline(e->node), wtime_min(e->restore_at, e->nat_at));
 	if (e->addresses_changed)
 		deadline = wtime_min(deadline, e->addresses_at);

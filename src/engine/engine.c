@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/mem.h"
@@ -47,13 +48,32 @@ static int check_privilege(const struct config *c, struct buf *error)
 	return os_privilege_check(&need, error);
 }
 
+static uint32_t cores(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n < 1 ? 1 : n > ENGINE_PLANES ? ENGINE_PLANES : (uint32_t)n;
+}
+
 /* What is needed of the configuration after the node owns it. */
 static int keep_config(struct engine *e, const struct config *c)
 {
 	e->tun_gso = c->plane.tun_gso != CONF_OFF;
 	e->udp_gso = c->plane.udp_gso != CONF_OFF;
 	e->udp_gro = c->plane.udp_gro != CONF_OFF;
-	e->plane.config.aqm = c->plane.aqm != CONF_OFF;
+	e->planes = c->plane.threads ? c->plane.threads : cores();
+	for (uint32_t i = 0; i < e->planes; i++) {
+		struct engine_plane *t = w_calloc(1, sizeof(*t));
+
+		if (!t)
+			return -ENOMEM;
+		e->plane[i] = t;
+		t->epoll = t->event = -1;
+		t->planes = e->plane;
+		t->config.number = i;
+		t->config.planes = e->planes;
+		t->config.aqm = c->plane.aqm != CONF_OFF;
+	}
 	if (c->tun.netns && !(e->tun_netns = w_strdup(c->tun.netns)))
 		return -ENOMEM;
 	if (c->underlay.netns && !(e->underlay_netns = w_strdup(c->underlay.netns)))
@@ -69,7 +89,7 @@ static int start_loop(struct engine *e)
 	int r = os_loop_new(&e->loop);
 
 	if (r == 0)
-		r = os_wake_new(e->loop, engine_woken, e, &e->plane.wake);
+		r = os_wake_new(e->loop, engine_woken, e, &e->wake);
 	if (r == 0)
 		r = os_timer_new(e->loop, engine_woken, e, &e->timer);
 	if (r == 0)
@@ -104,14 +124,23 @@ static int start_control(struct engine *e, const struct config *c)
 
 static int start_tun(struct engine *e, const struct config *c)
 {
-	int r = engine_tun_open(e, c, &e->plane.tun, &e->error);
+	struct os_tun *tun[ENGINE_PLANES];
+	int r = engine_tun_open(e, c, tun, &e->error);
+
+	for (uint32_t i = 0; r == 0 && i < e->planes; i++)
+		e->plane[i]->tun = tun[i];
 
 	if (r == 0)
 		r = os_netlink_open(e->tun_netns, &e->netlink, &e->error);
 	if (r == 0)
 		os_netlink_bind(e->netlink, os_tun_facts(e->tun).ifindex);
 	if (r == 0)
-		r = engine_plane_init(&e->plane, &e->config);
+		r = node_spis_new(&e->spis);
+	for (uint32_t i = 0; r == 0 && i < e->planes; i++) {
+		e->plane[i]->wake = e->wake;
+		e->plane[i]->spis = e->spis;
+		r = engine_plane_init(e->plane[i], &e->config);
+	}
 	return r;
 }
 
@@ -124,7 +153,8 @@ static int start_node(struct engine *e)
 		.registry = e->config.registry,
 		.version = e->config.version,
 		.epoch_s = os_wall_clock_s(),
-		.spis = e->plane.spis};
+		.planes = e->planes,
+		.spis = e->spis};
 
 	e->config.config = NULL;
 	e->config.registry = NULL;
@@ -190,19 +220,25 @@ static int start_sandbox(struct engine *e)
 	return os_sandbox_enter(&keep, &e->error);
 }
 
-static int start_thread(struct engine *e)
+static int start_threads(struct engine *e)
 {
 	sigset_t all, before;
-	int r;
+	char name[16] = "weft-plane";
+	int r = 0;
 
 	/* Signals are the control thread's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = -pthread_create(&e->thread, NULL, engine_plane_thread, &e->plane);
+	for (uint32_t i = 0; r == 0 && i < e->planes; i++) {
+		r = -pthread_create(&e->thread[i], NULL, engine_plane_thread, e->plane[i]);
+		if (r < 0)
+			break;
+		e->threads++;
+		if (e->planes > 1)
+			(void)snprintf(name, sizeof(name), "weft-plane%u", i);
+		(void)pthread_setname_np(e->thread[i], name);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	e->thread_runs = r == 0;
-	if (r == 0)
-		(void)pthread_setname_np(e->thread, "weft-plane");
 	return r;
 }
 
@@ -231,7 +267,7 @@ static int engine_start(struct engine *e)
 	e->config.watch = NULL;
 	if (e->config.sandbox)
 		r = start_sandbox(e);
-	return r < 0 ? r : start_thread(e);
+	return r < 0 ? r : start_threads(e);
 }
 
 int engine_new(const struct engine_config *c, struct engine **ret, struct buf *error)
@@ -245,9 +281,9 @@ int engine_new(const struct engine_config *c, struct engine **ret, struct buf *e
 	}
 	e->config = *c;
 	e->started = os_now();
-	e->plane.epoll = e->plane.event = -1;
 	e->restore_at = e->nat_at = WTIME_NEVER;
-	list_init(&e->pending);
+	for (uint32_t i = 0; i < ENGINE_PLANES; i++)
+		list_init(&e->pending[i]);
 	buf_add(&e->warn_files, c->warnings.p, c->warnings.n);
 	e->config.warnings = (struct view){0};
 	r = engine_start(e);
@@ -264,26 +300,46 @@ int engine_new(const struct engine_config *c, struct engine **ret, struct buf *e
 	return 0;
 }
 
-/* The plane thread empties its ring and ends; what it gives back is taken meanwhile. One that was
- * never started has messages in its ring all the same: its loop runs here until it has none. */
-static void stop_thread(struct engine *e)
+static bool planes_made(const struct engine *e)
 {
-	if (!e->node || !e->plane.plane || e->plane_done)
-		return;
-	atomic_store(&e->plane.stop, e->thread_runs ? list_empty(&e->pending) : true);
-	do {
-		if (!e->thread_runs)
-			(void)engine_plane_thread(&e->plane);
+	for (uint32_t i = 0; i < e->planes; i++)
+		if (!e->plane[i] || !e->plane[i]->plane)
+			return false;
+	return e->planes > 0;
+}
+
+/* Lets each that has nothing more to hear end; true when all did. */
+static bool planes_stop(struct engine *e)
+{
+	bool stopped = true;
+
+	for (uint32_t i = 0; i < e->planes; i++) {
+		struct engine_plane *t = e->plane[i];
+
+		if (list_empty(&e->pending[i]) || i >= e->threads)
+			atomic_store(&t->stop, true);
+		if (i >= e->threads && (!atomic_load(&t->stopped) || !ring_empty(&t->down)))
+			(void)engine_plane_thread(t);
 		else
-			engine_plane_wake(&e->plane);
+			engine_plane_wake(t);
+		stopped &= atomic_load(&t->stopped) && list_empty(&e->pending[i]);
+	}
+	return stopped;
+}
+
+/* The plane threads empty their rings and end; what they give back is taken meanwhile. One that was
+ * never started has messages in its ring all the same: its loop runs here until it has none. */
+static void stop_threads(struct engine *e)
+{
+	if (!e->node || !planes_made(e) || e->plane_done)
+		return;
+	while (!planes_stop(e)) {
 		engine_turn(e);
-		if (list_empty(&e->pending))
-			atomic_store(&e->plane.stop, true);
 		(void)usleep(STOP_TURN_US);
-	} while (!atomic_load(&e->plane.stopped) || !list_empty(&e->pending));
-	if (e->thread_runs)
-		(void)pthread_join(e->thread, NULL);
-	e->thread_runs = false;
+	}
+	for (uint32_t i = 0; i < e->threads; i++)
+		(void)pthread_join(e->thread[i], NULL);
+	e->threads = 0;
 	e->plane_done = true;
 	engine_turn(e);
 }
@@ -299,7 +355,7 @@ static void stop_kernel(struct engine *e)
 
 int engine_run(struct engine *e)
 {
-	struct os_tun_facts tun = os_tun_facts(e->plane.tun);
+	struct os_tun_facts tun = os_tun_facts(e->plane[0]->tun);
 
 	os_log_printf(&e->config.log, OS_INFO, "version %s is up, back end %s, TUN %s%s%s",
 		e->config.version, e->config.net->name, tun.header ? "with header" : "plain",
@@ -310,16 +366,16 @@ int engine_run(struct engine *e)
 	e->stopping = true;
 	node_stop(e->node, os_now());
 	engine_turn(e);
-	stop_thread(e);
+	stop_threads(e);
 	stop_kernel(e);
 	os_log_line(&e->config.log, OS_INFO, "stopped");
 	return e->failed;
 }
 
 /* Messages that never left: there are some only when memory ran out. */
-static void free_messages(struct engine *e)
+static void free_messages(struct list *pending)
 {
-	list_for_each_safe (it, &e->pending) {
+	list_for_each_safe (it, pending) {
 		struct engine_pending *q = container_of(it, struct engine_pending, list);
 
 		list_del(it);
@@ -327,14 +383,28 @@ static void free_messages(struct engine *e)
 	}
 }
 
+static void free_planes(struct engine *e)
+{
+	for (uint32_t i = 0; i < e->planes && e->plane[i]; i++)
+		engine_plane_done(e->plane[i]);
+	engine_sockets_close(e);
+	for (uint32_t i = 0; i < e->planes && e->plane[i]; i++) {
+		if (e->plane[i]->tun)
+			e->config.net->tun_close(e->plane[i]->tun);
+		w_free(e->plane[i]);
+	}
+	node_spis_free(e->spis);
+}
+
 void engine_free(struct engine *e)
 {
 	if (!e)
 		return;
 	e->stopping = true;
-	stop_thread(e);
+	stop_threads(e);
 	stop_kernel(e);
-	free_messages(e);
+	for (uint32_t i = 0; i < ENGINE_PLANES; i++)
+		free_messages(&e->pending[i]);
 	os_file_watch_free(e->watch);
 	os_address_watch_free(e->addresses);
 	os_kernel_watch_free(e->kernel_watch);
@@ -346,15 +416,12 @@ void engine_free(struct engine *e)
 	node_free(e->node);
 	config_free((struct config *)(uintptr_t)e->config.config);
 	registry_free((struct registry *)(uintptr_t)e->config.registry);
-	engine_plane_done(&e->plane);
-	engine_sockets_close(e);
-	if (e->plane.tun)
-		e->config.net->tun_close(e->plane.tun);
+	free_planes(e);
 	os_control_free(e->control);
 	for (size_t i = 0; i < sizeof(e->signal) / sizeof(*e->signal); i++)
 		os_signal_free(e->signal[i]);
 	os_timer_free(e->timer);
-	os_wake_free(e->plane.wake);
+	os_wake_free(e->wake);
 	os_loop_free(e->loop);
 	buf_free(&e->error);
 	buf_free(&e->warn_start);

@@ -11,6 +11,9 @@
 #include "os/nft.h"
 
 enum {
+	ENGINE_PLANES = CONF_THREADS_MAX,
+	ENGINE_HAND_RING = 1 << 22, /* packets from one plane thread for another */
+	ENGINE_HANDED = 512,        /* such packets a round, from each */
 	ENGINE_DOWN_RING = 1 << 20,
 	ENGINE_FACTS_RING = 1 << 20,   /* what was let go, limits, moves: small messages */
 	ENGINE_KNOWN_RING = 1 << 20,   /* IKE of established SAs, punted packets */
@@ -43,9 +46,17 @@ enum engine_merge { ENGINE_MERGE_TCP = 1, ENGINE_MERGE_UDP = 2 };
  * came back. */
 struct engine_sockets {
 	size_t count;
+	uint32_t planes;
 	struct os_interfaces excluded; /* by which nothing may come; owned */
-	struct os_udp *udp[];          /* by index; NULL: none. Owned by the control thread */
+	/* By index and plane; NULL: none. Owned by the control thread. */
+	struct os_udp *udp[];
 };
+
+static inline struct os_udp *engine_socket_of(const struct engine_sockets *s, size_t index,
+	uint32_t plane)
+{
+	return s && index < s->count ? s->udp[index * s->planes + plane] : NULL;
+}
 
 enum engine_down_type { ENGINE_DOWN_PLANE, ENGINE_DOWN_SOCKETS, ENGINE_DOWN_TUN };
 
@@ -95,16 +106,20 @@ struct engine_plane {
 	unsigned int handled;   /* since epoll was asked */
 
 	struct ring down, facts, known, unknown;
-	struct node_spis *spis; /* written by the control thread */
-	struct os_wake *wake;   /* the control thread */
-	int event;              /* wakes the plane thread */
+	struct ring hand[ENGINE_PLANES];    /* packets from other plane threads, by their numbers */
+	struct engine_plane *const *planes; /* all of them, by number; config.planes */
+	uint32_t writing, written;    /* bits: whose ring has an uncommitted packet, has new ones */
+	const struct node_spis *spis; /* written by the control thread; borrowed */
+	struct os_wake *wake;         /* the control thread */
+	int event;                    /* wakes the plane thread */
 	_Atomic bool asleep, stop, stopped;
 };
 
 /* A socket as it was opened. */
 struct engine_socket {
-	struct os_udp *udp;
-	struct node_socket as; /* interface: owned copy */
+	struct os_udp *udp;                     /* of plane 0; NULL: none is open */
+	struct os_udp *more[ENGINE_PLANES - 1]; /* of the others */
+	struct node_socket as;                  /* interface: owned copy */
 };
 
 struct engine_pending {
@@ -156,16 +171,21 @@ struct engine {
 	char *tun_netns, *underlay_netns, *underlay_vrf;
 	bool tun_gso, udp_gso, udp_gro;
 
-	struct engine_plane plane;
-	pthread_t thread;
-	bool thread_runs, plane_done;
+	struct engine_plane *plane[ENGINE_PLANES]; /* owned */
+	pthread_t thread[ENGINE_PLANES];
+	uint32_t planes, threads;                                            /* of them run */
+	uint64_t snapshots_gone[ENGINE_PLANES], sockets_gone[ENGINE_PLANES]; /* reports so far */
+	struct node_spis *spis;
+	struct os_wake *wake;
+	bool plane_done;
 
 	struct engine_socket *socket;
 	size_t socket_count;
 	const struct engine_sockets *published; /* the newest list, the plane thread's */
 	bool sockets_wait;                      /* a list with sockets to be closed is on its way */
 
-	struct list pending;       /* messages for which the ring had no room, in order */
+	/* messages for which a ring had no room, in order, by plane */
+	struct list pending[ENGINE_PLANES];
 	struct plane_counters own; /* drops of the control thread */
 	wtime started, timer_at, addresses_at;
 	bool starting, stopping, addresses_changed;
@@ -188,6 +208,13 @@ struct engine {
 /* ---- plane thread ---- */
 /* Memory, plane, epoll; the TUN is there already. 0 or a negative errno. */
 int engine_plane_init(struct engine_plane *t, const struct engine_config *c);
+/* Packets for others are theirs now. */
+void engine_plane_hand_over(struct engine_plane *t);
+/* Packets of others; false when none waits. */
+bool engine_plane_take(struct engine_plane *t, wtime now);
+bool engine_plane_none_handed(const struct engine_plane *t);
+/* plane_config.hand */
+uint8_t *engine_plane_hand(void *plane, uint32_t number, const struct plane_handed *h);
 void engine_plane_done(struct engine_plane *t);
 /* The thread. */
 void *engine_plane_thread(void *plane);
@@ -206,8 +233,13 @@ void engine_plane_wake(struct engine_plane *t);
 /* ---- control thread ---- */
 /* Everything that can be done now: reports, deadlines, actions. */
 void engine_turn(struct engine *e);
-/* Hands a message to the plane thread, now or as soon as there is room. 0 or -ENOMEM. */
+/* Hands a message to the plane threads that it concerns, now or as soon as there is room: what is
+ * of a link to that link's, the rest to all. 0 or -ENOMEM. */
 int engine_down(struct engine *e, const struct engine_down *m);
+/* To one of them. */
+int engine_down_to(struct engine *e, uint32_t plane, const struct engine_down *m);
+/* True when a message still waits for room. */
+bool engine_down_waits(const struct engine *e);
 /* Hands over what waited for room. */
 void engine_down_retry(struct engine *e);
 /* Makes the open sockets those that the node wants. While starting, a failure is fatal. */
@@ -233,9 +265,10 @@ void engine_host_picks(struct engine *e);
 /* Reads them for the node, when they changed and not too often. */
 void engine_host(struct engine *e, wtime now);
 /* ---- tun.c ---- */
-/* Makes the TUN that the configuration wants. 0 or a negative errno with a line in error. */
-int engine_tun_open(struct engine *e, const struct config *c, struct os_tun **ret,
-	struct buf *error);
+/* Makes the TUN that the configuration wants, a queue for each plane. 0 or a negative errno with a
+ * line in error. */
+int engine_tun_open(struct engine *e, const struct config *c,
+	struct os_tun *ret[static ENGINE_PLANES], struct buf *error);
 /* The device of this TUN was deleted: another takes its place soon. */
 void engine_tun_gone(struct engine *e, const struct os_tun *tun);
 /* Makes it again, when that is due. */

@@ -28,9 +28,7 @@ static void send_too_long(struct engine_plane *t)
 
 static void send_udp_run(struct engine_plane *t, const struct udp_tx *tx, size_t n)
 {
-	struct os_udp *u = t->sockets && tx->socket < t->sockets->count
-		? t->sockets->udp[tx->socket]
-		: NULL;
+	struct os_udp *u = engine_socket_of(t->sockets, tx->socket, t->config.number);
 	struct os_udp_result r = {0};
 	bool gso;
 

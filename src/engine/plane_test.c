@@ -178,25 +178,27 @@ static void test_refused_nonsense(void **state)
 /* Messages to the plane are never lost, and keep their order, when the ring is full. */
 static void test_down_full(void **state)
 {
-	struct engine e = {0};
+	struct engine_plane *plane = w_calloc(1, sizeof(*plane));
+	struct engine e = {.planes = 1, .plane = {plane}};
 	uint8_t data[DATA] = {0};
 	uint32_t seen = 0;
 
 	(void)state;
-	list_init(&e.pending);
-	e.plane.event = -1;
-	assert_int_equal(ring_init(&e.plane.down, ENGINE_DOWN_RING), 0);
+	assert_non_null(plane);
+	list_init(&e.pending[0]);
+	plane->event = -1;
+	assert_int_equal(ring_init(&plane->down, ENGINE_DOWN_RING), 0);
 	for (uint32_t i = 0; i < MESSAGES; i++) {
 		struct engine_down m = {.type = ENGINE_DOWN_PLANE,
 			.plane = {.type = PLANE_DOWN_SEAL, .slot = i, .data = view_of(data, DATA)}};
 
 		assert_int_equal(engine_down(&e, &m), 0);
 	}
-	assert_false(list_empty(&e.pending));
+	assert_true(engine_down_waits(&e));
 	while (seen < MESSAGES) {
 		struct engine_down m;
 		size_t n;
-		uint8_t *p = ring_peek(&e.plane.down, &n);
+		uint8_t *p = ring_peek(&plane->down, &n);
 
 		if (!p) {
 			engine_down_retry(&e);
@@ -205,12 +207,13 @@ static void test_down_full(void **state)
 		memcpy(&m, p, sizeof(m));
 		assert_int_equal(n, sizeof(m) + DATA);
 		assert_int_equal(m.plane.slot, seen++);
-		ring_consume(&e.plane.down);
+		ring_consume(&plane->down);
 	}
 	engine_down_retry(&e);
-	assert_true(list_empty(&e.pending));
-	assert_true(ring_empty(&e.plane.down));
-	ring_done(&e.plane.down);
+	assert_false(engine_down_waits(&e));
+	assert_true(ring_empty(&plane->down));
+	ring_done(&plane->down);
+	w_free(plane);
 }
 
 static bool push_ike(struct engine_plane *t, bool established)

@@ -5,7 +5,9 @@
  * be sent is dropped and counted.
  *
  * Shared with the control thread are the rings and the flags asleep, stop, stopped; everything else
- * belongs to this thread from pthread_create() to pthread_join(). */
+ * belongs to this thread from pthread_create() to pthread_join(). Where there are several, each has
+ * a queue of the TUN, a socket of each endpoint and the links whose slots are its (plane/hand.c);
+ * they share rings with one another, too. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -131,8 +133,10 @@ int engine_plane_init(struct engine_plane *t, const struct engine_config *c)
 		r = ring_init(&t->unknown, ENGINE_UNKNOWN_RING);
 	if (r == 0)
 		r = node_tunnel_new(ENGINE_SA_CAPACITY, &t->config);
-	if (r == 0)
-		r = node_spis_new(&t->spis);
+	for (uint32_t i = 0; r == 0 && t->config.planes > 1 && i < t->config.planes; i++)
+		if (i != t->config.number)
+			r = ring_init(&t->hand[i], ENGINE_HAND_RING);
+	t->config.hand = engine_plane_hand;
 	t->config.ike_known = node_spis_know;
 	t->config.ike_known_ctx = t->spis;
 	if (r == 0)
@@ -157,7 +161,8 @@ void engine_plane_done(struct engine_plane *t)
 		close(t->event);
 	os_pool_unmap(t->pool, t->pool_size);
 	node_tunnel_free(&t->config);
-	node_spis_free(t->spis);
+	for (size_t i = 0; i < ENGINE_PLANES; i++)
+		ring_done(&t->hand[i]);
 	ring_done(&t->down);
 	ring_done(&t->facts);
 	ring_done(&t->known);
@@ -177,14 +182,14 @@ void engine_plane_wake(struct engine_plane *t)
 static void plane_sockets(struct engine_plane *t, const struct engine_sockets *s)
 {
 	struct engine_up up = {.type = ENGINE_UP_SOCKETS_GONE, .sockets = t->sockets};
+	struct os_udp *u;
 
 	for (size_t i = 0; t->sockets && i < t->sockets->count; i++)
-		if (t->sockets->udp[i])
-			(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL,
-				os_udp_facts(t->sockets->udp[i]).fd, NULL);
+		if ((u = engine_socket_of(t->sockets, i, t->config.number)))
+			(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, os_udp_facts(u).fd, NULL);
 	for (size_t i = 0; s && i < s->count; i++)
-		if (s->udp[i])
-			(void)plane_watch(t, os_udp_facts(s->udp[i]).fd, WATCH_SOCKET + i);
+		if ((u = engine_socket_of(s, i, t->config.number)))
+			(void)plane_watch(t, os_udp_facts(u).fd, WATCH_SOCKET + i);
 	t->sockets = s;
 	t->ready &= READY_TUN;
 	if (up.sockets)
@@ -316,7 +321,7 @@ static void round_udp(struct engine_plane *t, wtime now)
 
 	for (size_t i = 0; i < count && used < ENGINE_UDP_BUFFERS && !plane_full(t->plane); i++) {
 		size_t which = (t->first_socket + i) % count, room = ENGINE_UDP_BUFFERS - used;
-		struct os_udp *u = t->sockets->udp[which];
+		struct os_udp *u = engine_socket_of(t->sockets, which, t->config.number);
 		int n;
 
 		if (!u || !(t->ready & ready_bit(which)))
@@ -361,7 +366,7 @@ static void plane_look(struct engine_plane *t, int timeout)
 static void plane_sleep(struct engine_plane *t)
 {
 	atomic_store(&t->asleep, true);
-	if (ring_empty(&t->down) && !atomic_load(&t->stop))
+	if (ring_empty(&t->down) && engine_plane_none_handed(t) && !atomic_load(&t->stop))
 		plane_look(t, -1);
 	atomic_store(&t->asleep, false);
 }
@@ -385,6 +390,7 @@ static void plane_finish(struct engine_plane *t)
 
 	plane_flush(t->plane, os_now());
 	engine_plane_send(t);
+	engine_plane_hand_over(t);
 	/* The tables come back to who made them. */
 	plane_down(t->plane, &none, os_now());
 	plane_sockets(t, NULL);
@@ -399,19 +405,21 @@ void *engine_plane_thread(void *arg)
 
 	for (;;) {
 		wtime now = os_now();
-		bool stop = atomic_load(&t->stop);
+		bool stop = atomic_load(&t->stop), taken;
 
 		round_down(t, now);
 		round_tun(t, now);
 		round_udp(t, now);
+		taken = engine_plane_take(t, now);
 		plane_flush(t->plane, now);
 		engine_plane_send(t);
+		engine_plane_hand_over(t);
 		plane_push_done(t);
 		if (stop && ring_empty(&t->down))
 			break;
 		if (t->ready == 0 && t->pause)
 			plane_pause(t);
-		else if (t->ready == 0)
+		else if (t->ready == 0 && !taken)
 			plane_sleep(t);
 		else if (t->handled >= ENGINE_LOOK_AFTER)
 			plane_look(t, 0);

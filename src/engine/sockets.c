@@ -26,6 +26,16 @@ static void socket_forget(struct engine_socket *s)
 	*s = (struct engine_socket){0};
 }
 
+static void socket_close(struct engine *e, struct engine_socket *s)
+{
+	for (uint32_t k = 0; k < ENGINE_PLANES - 1; k++)
+		if (s->more[k])
+			e->config.net->udp_close(s->more[k]);
+	if (s->udp)
+		e->config.net->udp_close(s->udp);
+	socket_forget(s);
+}
+
 static int socket_open(struct engine *e, size_t i, const struct node_socket *want,
 	struct buf *error)
 {
@@ -37,20 +47,24 @@ static int socket_open(struct engine *e, size_t i, const struct node_socket *wan
 		.netns = e->underlay_netns,
 		.mark = want->fwmark,
 		.gso = e->udp_gso,
-		.gro = e->udp_gro};
+		.gro = e->udp_gro,
+		.siblings = e->planes};
 	struct engine_socket *s = &e->socket[i];
 	int r = e->config.net->udp_open(&c, &s->udp, error);
 
-	if (r < 0)
-		return r;
-	s->as = *want;
-	s->as.interface = want->interface ? w_strdup(want->interface) : NULL;
-	if (want->interface && !s->as.interface) {
-		e->config.net->udp_close(s->udp);
-		s->udp = NULL;
-		return -ENOMEM;
+	/* A port that the kernel chose is the others', too. */
+	if (r == 0)
+		c.port = os_udp_facts(s->udp).port;
+	for (uint32_t k = 1; r == 0 && k < e->planes; k++)
+		r = e->config.net->udp_open(&c, &s->more[k - 1], error);
+	if (r == 0) {
+		s->as = *want;
+		s->as.interface = want->interface ? w_strdup(want->interface) : NULL;
+		r = want->interface && !s->as.interface ? -ENOMEM : 0;
 	}
-	return 0;
+	if (r < 0)
+		socket_close(e, s);
+	return r;
 }
 
 static void list_free(struct engine_sockets *list)
@@ -66,17 +80,20 @@ static int sockets_publish(struct engine *e, const bool *go)
 	struct engine_down m = {.type = ENGINE_DOWN_SOCKETS};
 	int r;
 
-	list = w_calloc(1, sizeof(*list) + e->socket_count * sizeof(list->udp[0]));
+	list = w_calloc(1, sizeof(*list) + e->socket_count * e->planes * sizeof(list->udp[0]));
 	if (!list)
 		return -ENOMEM;
 	list->count = e->socket_count;
+	list->planes = e->planes;
 	r = os_interfaces_copy(&e->excluded, &list->excluded);
 	if (r < 0) {
 		w_free(list);
 		return r;
 	}
 	for (size_t i = 0; i < e->socket_count; i++)
-		list->udp[i] = go && go[i] ? NULL : e->socket[i].udp;
+		for (uint32_t k = 0; k < e->planes && !(go && go[i]); k++)
+			list->udp[i * e->planes + k] = k ? e->socket[i].more[k - 1]
+							 : e->socket[i].udp;
 	m.sockets = list;
 	r = engine_down(e, &m);
 	if (r < 0)
@@ -167,7 +184,7 @@ void engine_sockets_update(struct engine *e)
 static bool list_has(const struct engine_sockets *s, const struct os_udp *u)
 {
 	for (size_t i = 0; s && i < s->count; i++)
-		if (s->udp[i] == u)
+		if (engine_socket_of(s, i, 0) == u)
 			return true;
 	return false;
 }
@@ -179,8 +196,7 @@ void engine_sockets_gone(struct engine *e, const struct engine_sockets *gone)
 
 		if (!s->udp || list_has(e->published, s->udp) || !list_has(gone, s->udp))
 			continue;
-		e->config.net->udp_close(s->udp);
-		socket_forget(s);
+		socket_close(e, s);
 	}
 	if (gone == e->published)
 		e->published = NULL;
@@ -195,9 +211,7 @@ void engine_sockets_gone(struct engine *e, const struct engine_sockets *gone)
 void engine_sockets_close(struct engine *e)
 {
 	for (size_t i = 0; i < e->socket_count; i++) {
-		if (e->socket[i].udp)
-			e->config.net->udp_close(e->socket[i].udp);
-		socket_forget(&e->socket[i]);
+		socket_close(e, &e->socket[i]);
 	}
 	w_free(e->socket);
 	e->socket = NULL;

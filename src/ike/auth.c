@@ -156,7 +156,7 @@ static int build_child_offer(struct ike_sa *sa, struct ike_build *b)
 {
 	const struct ike_policy policy = ike_child_policy(sa->conn, IKE_USE_FIRST_CHILD);
 	uint8_t spi[IKE_ESP_SPI_LEN];
-	int err = ike_child_spi_new(sa->ike, &sa->hs->child_spi);
+	int err = ike_child_spi_new(sa->conn, &sa->hs->child_spi);
 
 	if (err < 0)
 		return err;
@@ -347,7 +347,7 @@ static uint16_t answer_child(struct ike_sa *sa, const struct ike_rx *rx, struct 
 		return IKE_N_NO_PROPOSAL_CHOSEN;
 	if (!ike_child_ts_ok(rx->m))
 		return IKE_N_TS_UNACCEPTABLE;
-	if (ike_child_spi_new(sa->ike, &spi_in) < 0 ||
+	if (ike_child_spi_new(sa->conn, &spi_in) < 0 ||
 		first_child(sa, &choice, spi_in, rx->now, &c) < 0)
 		return IKE_N_NO_PROPOSAL_CHOSEN;
 	put_u32(spi, spi_in);

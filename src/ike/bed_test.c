@@ -52,7 +52,9 @@ void bed_add_conn(struct bed *bed, unsigned int which, const struct bed_options 
 		.post_quantum = o->pq[which],
 		.ike_lifetime_us = o->ike_lifetime_us,
 		.child_lifetime_us = o->child_lifetime_us,
-		.dpd_us = o->dpd_us};
+		.dpd_us = o->dpd_us,
+		.spi_class = o->spi_classes > 1,
+		.spi_classes = o->spi_classes};
 
 	memcpy(c.remote_key, peer->public_key, sizeof(c.remote_key));
 	assert_int_equal(ike_conn_add(n->ike, &c, bed->now), 0);

@@ -24,16 +24,20 @@ static struct ike_child *child_by_spi_in(const struct ike *ike, uint32_t spi)
 	return NULL;
 }
 
-int ike_child_spi_new(struct ike *ike, uint32_t *ret)
+int ike_child_spi_new(const struct ike_conn *conn, uint32_t *ret)
 {
-	uint32_t spi;
+	uint32_t classes = conn->c.spi_classes, spi;
+	struct ike *ike = conn->ike;
 
 	do {
 		int err = rng_fill(&ike->config.rng, &spi, sizeof(spi));
 
 		if (err < 0)
 			return err;
-	} while (spi <= ESP_SPI_RESERVED || child_by_spi_in(ike, spi));
+		if (classes > 1)
+			spi = spi - spi % classes + conn->c.spi_class; /* may wrap round to few */
+	} while (spi <= ESP_SPI_RESERVED || (classes > 1 && spi % classes != conn->c.spi_class) ||
+		child_by_spi_in(ike, spi));
 	*ret = spi;
 	return 0;
 }

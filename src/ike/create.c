@@ -166,7 +166,7 @@ static int neg_own_spi(struct ike_sa *sa, struct ike_neg *neg, uint8_t ret[stati
 	int err;
 
 	if (neg->kind != IKE_NEG_IKE_REKEY) {
-		err = ike_child_spi_new(sa->ike, &neg->spi_in);
+		err = ike_child_spi_new(sa->conn, &neg->spi_in);
 		put_u32(ret, neg->spi_in);
 		*ret_len = IKE_ESP_SPI_LEN;
 		return err;

@@ -44,7 +44,10 @@ struct ike_conn_config {
 	uint8_t remote_key[ED25519_PUBLIC];
 	struct endpoint local;  /* address may be IP_NONE or unspecified: any */
 	struct endpoint remote; /* IP_NONE: unknown, only answer */
-	bool initiate;          /* false: wait for the peer */
+	/* Inbound SPIs of its children leave this number when divided by spi_classes; 0 classes:
+	 * any. */
+	uint32_t spi_class, spi_classes;
+	bool initiate; /* false: wait for the peer */
 	enum ike_pq post_quantum;
 	int64_t ike_lifetime_us;   /* rekey at this age minus jitter; 0: default 4 h */
 	int64_t child_lifetime_us; /* the same; 0: default 1 h */

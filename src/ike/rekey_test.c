@@ -84,6 +84,29 @@ static void in_a_row(void **state)
 	}
 }
 
+/* A child's inbound SPI is of its connection's class, the first's and each that replaces it, for
+ * whoever asked for it. */
+static void spis_keep_their_class(void **state)
+{
+	struct bed_options o = {.seed = 77, .spi_classes = 7};
+	struct bed bed;
+
+	(void)state;
+	bed_open_up(&bed, &o);
+	for (unsigned int k = 0; k < 8; k++) {
+		for (unsigned int i = 0; i < 2; i++) {
+			struct ike_conn_status s = bed_status(&bed, i);
+
+			assert_true(s.child_count > 0);
+			assert_int_equal(s.children[0].spi_in % 7, 1);
+			assert_true(s.children[0].spi_in > 255);
+		}
+		assert_int_equal(rekey(&bed, k % 2, k % 4 == 3), 0);
+		bed_run(&bed, 12 * W_SEC);
+	}
+	bed_close(&bed);
+}
+
 static enum bed_action one_kind(struct bed *bed, const struct bed_packet *p)
 {
 	if (!bed_is(p, (enum ike_exchange)(bed->arg & 0xff), bed->arg >> 8 & 1) ||
@@ -434,6 +457,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(in_a_row),
+		cmocka_unit_test(spis_keep_their_class),
 		cmocka_unit_test(bad_wire),
 		cmocka_unit_test(collisions),
 		cmocka_unit_test(collisions_bad_wire),

@@ -460,7 +460,7 @@ struct ike_child_new {
 };
 /* Derives the keys, makes the child and emits CHILD_UP. 0, -ENOMEM, -EIO, -EEXIST (SPI). */
 int ike_child_make(const struct ike_child_new *n, wtime now, struct ike_child **ret);
-int ike_child_spi_new(struct ike *ike, uint32_t *ret);
+int ike_child_spi_new(const struct ike_conn *conn, uint32_t *ret);
 struct ike_child *ike_child_find(const struct ike_conn *conn, uint32_t handle);
 struct ike_child *ike_child_by_spi_out(const struct ike_conn *conn, uint32_t spi);
 /* The newest child that can be sent on; NULL: none. */

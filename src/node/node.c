@@ -19,6 +19,7 @@ static int start(struct node *n, const struct node_config *c, wtime now, struct 
 		return err;
 	}
 	n->crypto = c->crypto;
+	n->planes = c->planes ? c->planes : 1;
 	n->version = w_strdup(c->version);
 	if (!n->version)
 		return -ENOMEM;

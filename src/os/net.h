@@ -25,6 +25,7 @@ enum {
 struct os_tun_config {
 	const char *name;
 	const char *netns; /* NULL: ours */
+	bool many;         /* one of several queues of the device; each open makes one more */
 	bool gso;          /* offer TSO and USO to the kernel, when it takes them */
 	/* How frames are written; NULL: writev(). Tests put their own here. */
 	ssize_t (*writev)(void *ctx, int fd, const struct iovec *iov, int n);
@@ -46,7 +47,11 @@ struct os_udp_config {
 	const char *interface; /* NULL: any */
 	const char *netns;     /* NULL: ours */
 	uint32_t mark;         /* 0: none */
-	bool gso, gro;         /* use them, when the kernel has them */
+	/* One of so many sockets with all the above the same, opened one after the other: a
+	 * datagram goes to that whose place in the row is its first 32 bits modulo the number,
+	 * which is the first for IKE behind its marker. 0 or 1: there is just one. */
+	uint32_t siblings;
+	bool gso, gro; /* use them, when the kernel has them */
 };
 
 struct os_udp_facts {

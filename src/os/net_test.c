@@ -471,6 +471,52 @@ static void test_failures_leak_nothing(void **state)
 	os_net_linux()->udp_close(busy);
 }
 
+/* Sockets that share an address: a datagram goes to the one that its first 32 bits say, one that is
+ * too short, and IKE with its marker of zero, to the first. */
+static void test_siblings(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		const struct os_net *net = back_ends(i & 1);
+		const char *address = i & 2 ? "::1" : "127.0.0.1";
+		struct os_udp_config c = {.index = 3, .family = i & 2 ? IP6 : IP4, .siblings = 3};
+		struct os_udp *out = udp_open(net, address), *in[3] = {NULL};
+		uint8_t *memory = os_pool_map(OS_UDP_BUFFER, false);
+		struct endpoint target;
+		struct buf error = {0};
+		struct udp_rx rx;
+
+		assert_non_null(memory);
+		assert_int_equal(ipaddr_parse(address, &c.address), 0);
+		for (size_t k = 0; k < 3; k++) {
+			assert_int_equal(net->udp_open(&c, &in[k], &error), 0);
+			c.port = os_udp_facts(in[k]).port;
+		}
+		target = at(address, c.port);
+		for (uint32_t spi = 0; spi < 9; spi++) {
+			uint8_t data[64] = {0};
+			struct os_udp_result r = {0};
+			struct udp_tx tx = {.data = data,
+				.len = spi == 8 ? 1 : sizeof(data),
+				.segments = 1,
+				.remote = target};
+
+			put_u32(data, spi == 8 ? UINT32_MAX : spi * 1000003);
+			net->udp_send(out, &tx, 1, &r);
+			assert_int_equal(r.sent, 1);
+			assert_true(
+				readable(os_udp_facts(in[spi == 8 ? 0 : spi * 1000003 % 3]).fd));
+			assert_int_equal(net->udp_receive(in[spi == 8 ? 0 : spi * 1000003 % 3],
+						 memory, &rx, 1, os_now()),
+				1);
+		}
+		for (size_t k = 0; k < 3; k++)
+			net->udp_close(in[k]);
+		net->udp_close(out);
+		os_pool_unmap(memory, OS_UDP_BUFFER);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -479,6 +525,7 @@ int main(void)
 		cmocka_unit_test(test_narrow),
 		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_port_in_use),
+		cmocka_unit_test(test_siblings),
 		cmocka_unit_test(test_tun_round_trip),
 		cmocka_unit_test(test_merged_refused),
 		cmocka_unit_test(test_tun_in_use),

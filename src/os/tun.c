@@ -101,7 +101,8 @@ static int tun_job(void *ctx)
 		goto err_free;
 	}
 	strncpy(ifr.ifr_name, c->name, IFNAMSIZ - 1);
-	ifr.ifr_flags = (short)(IFF_TUN | IFF_NO_PI | (job->header ? IFF_VNET_HDR : 0));
+	ifr.ifr_flags = (short)(IFF_TUN | IFF_NO_PI | (job->header ? IFF_VNET_HDR : 0) |
+		(c->many ? IFF_MULTI_QUEUE : 0));
 	r = ioctl(t->fd, TUNSETIFF, &ifr) < 0 ? -errno : 0;
 	if (r == 0)
 		r = tun_set_up(t, c->name, job->header && c->gso);

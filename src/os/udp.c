@@ -1,5 +1,6 @@
 /* UDP sockets: opening, ancillary data, and the sending of one datagram, for both back ends. */
 #include <errno.h>
+#include <linux/filter.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,6 +102,22 @@ static void udp_explain(const struct os_udp_config *c, const char *what, int r, 
 	}
 }
 
+/* Which of several sockets of an address a datagram is for; to be told once it is bound. What the
+ * filter sees begins behind the UDP header; where there are no 32 bits (a keepalive) it answers 0. */
+static int udp_steer(int fd, uint32_t siblings)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+		BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, siblings),
+		BPF_STMT(BPF_RET | BPF_A, 0),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) < 0
+		? -errno
+		: 0;
+}
+
 /* Sets everything and binds; *ret_what is the step that failed. */
 static int udp_prepare(int fd, const struct os_udp_config *c, const char **ret_what)
 {
@@ -121,11 +138,17 @@ static int udp_prepare(int fd, const struct os_udp_config *c, const char **ret_w
 		setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, c->interface,
 			(socklen_t)strlen(c->interface)) < 0)
 		return -errno;
+	*ret_what = "SO_REUSEPORT";
+	if (c->siblings > 1 && (r = udp_set(fd, SOL_SOCKET, SO_REUSEPORT, 1)) < 0)
+		return r;
 	*ret_what = "bind";
 	e.ip.family = (uint8_t)c->family;
 	if (ipaddr_is_link_local(&e.ip) && c->interface)
 		e.scope = if_nametoindex(c->interface);
-	return bind(fd, &a.sa, os_sockaddr_from(&e, &a)) < 0 ? -errno : 0;
+	if (bind(fd, &a.sa, os_sockaddr_from(&e, &a)) < 0)
+		return -errno;
+	*ret_what = "SO_ATTACH_REUSEPORT_CBPF";
+	return c->siblings > 1 ? udp_steer(fd, c->siblings) : 0;
 }
 
 static int udp_job(void *ctx)

@@ -197,6 +197,15 @@ struct plane_up {
 	struct view data; /* borrowed for the call */
 };
 
+/* A packet for a link that is another plane's, ready to be sealed; its bytes stand beside it. */
+struct plane_handed {
+	uint32_t slot;
+	uint32_t len;
+	uint32_t more; /* packets of that length that are sure to follow */
+	uint8_t tos;   /* of the packet */
+	uint8_t next_header;
+};
+
 struct plane_config {
 	const struct tunnel_ops *ops;
 	void *table; /* for ops; borrowed */
@@ -208,6 +217,14 @@ struct plane_config {
 	 * control side keeps); NULL: all are unknown. */
 	bool (*ike_known)(const void *ctx, uint64_t spi_i, uint64_t spi_r);
 	const void *ike_known_ctx;
+	/* One of several planes, which read the same snapshots: links whose slot leaves this number
+	 * when divided by planes are its own, and messages about them are for it. 0 planes: the
+	 * only one. */
+	uint32_t number, planes;
+	/* Where to write a packet of h->len bytes for another plane, which is to have it by
+	 * plane_input_handed(); NULL: no room. It is written when the next is asked for, or the
+	 * round is flushed. With several planes only; the context is up_ctx. */
+	uint8_t *(*hand)(void *ctx, uint32_t number, const struct plane_handed *h);
 	/* Unknown IKE messages a second to let up, of each kind (first ones, with a cookie, of
 	 * handshakes under way, refused ones that come again); burst the same; 0: default 2000. */
 	uint32_t unknown_ike_rate;
@@ -230,6 +247,9 @@ void plane_input_tun(struct plane *p, struct tun_rx *frame, size_t n, wtime now)
 void plane_tun_empty(struct plane *p, wtime now);
 /* Buffers read from a socket, in order; the data must live until plane_round_done(). */
 void plane_input_udp(struct plane *p, struct udp_rx *buffer, size_t n, wtime now);
+/* A packet that another plane handed over. */
+void plane_input_handed(struct plane *p, const struct plane_handed *h, const uint8_t *data,
+	wtime now);
 /* A message of the control side. */
 void plane_down(struct plane *p, const struct plane_down *m, wtime now);
 /* True while another input call may find no room for its outputs: flush and send first. There is
@@ -248,8 +268,8 @@ void plane_round_done(struct plane *p);
 void plane_count_drop(struct plane *p, enum drop_reason r, uint64_t n);
 
 /* Nothing is lost unseen: tun_rx_packets + udp_rx_datagrams + control_packets + icmp_sent +
- * fragments = tun_tx_packets + udp_tx_datagrams + punted + keepalives + the drops, ICMP_LIMIT and
- * those of plane_count_drop() aside, once a round is flushed. */
+ * fragments + taken = handed + tun_tx_packets + udp_tx_datagrams + punted + keepalives + the drops,
+ * ICMP_LIMIT and those of plane_count_drop() aside, once a round is flushed. */
 struct plane_counters {
 	uint64_t drops[DROP_COUNT];
 	uint64_t tun_rx_frames, tun_rx_packets, tun_tx_frames, tun_tx_packets;
@@ -259,9 +279,10 @@ struct plane_counters {
 	uint64_t control_packets; /* PLANE_DOWN_SEAL, PLANE_DOWN_ECHO */
 	uint64_t punted;          /* PLANE_UP_IKE, PLANE_UP_LINK, PLANE_UP_ECHO */
 	uint64_t echo_answered, keepalives;
-	uint64_t sa_refused; /* SA_ADD for which the table had no room, or whose SPI was taken */
-	uint64_t aqm_marked; /* frames from the TUN that became CE (drops are DROP_AQM) */
-	uint64_t fragments;  /* packets that there are more for fragmenting IPv4 */
+	uint64_t sa_refused;    /* SA_ADD for which the table had no room, or whose SPI was taken */
+	uint64_t handed, taken; /* packets to and from other planes */
+	uint64_t aqm_marked;    /* frames from the TUN that became CE (drops are DROP_AQM) */
+	uint64_t fragments;     /* packets that there are more for fragmenting IPv4 */
 };
 
 /* May be called by any thread (relaxed reads). */

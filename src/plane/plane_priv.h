@@ -245,6 +245,12 @@ static inline void plane_count(uint64_t *c, uint64_t n)
 	__atomic_store_n(c, *c + n, __ATOMIC_RELAXED);
 }
 
+/* Adds to a number that several planes write. */
+static inline void plane_count_shared(uint64_t *c, uint64_t n)
+{
+	__atomic_fetch_add(c, n, __ATOMIC_RELAXED);
+}
+
 static inline void pkt_drop(struct plane *p, enum drop_reason r, uint64_t n)
 {
 	plane_count(&p->counters.drops[r], n);
@@ -298,6 +304,10 @@ void tx_close(struct plane *p, struct plane_slot *slot, wtime now);
 /* Seals all that is open and lists the sends. */
 void tx_flush(struct plane *p, wtime now);
 void tx_reset(struct plane *p);
+
+/* hand.c: whether a link is another plane's; as tx_room(), toward that plane. */
+bool hand_elsewhere(const struct plane *p, const struct plane_link *link);
+uint8_t *hand_room(struct plane *p, const struct tx_ask *ask, enum drop_reason *ret_drop);
 
 /* local.c: a packet that passed ip_parse() and lives until the round is over goes to the TUN; false
  * when there is no room. */

@@ -467,9 +467,10 @@ bool rig_balanced(const struct rig *r)
 	uint64_t in, out;
 
 	plane_counters(r->plane, &c);
-	in = c.tun_rx_packets + c.udp_rx_datagrams + c.control_packets + c.icmp_sent + c.fragments;
-	out = c.tun_tx_packets + c.udp_tx_datagrams + c.punted + c.keepalives + rig_dropped(r) -
-		c.drops[DROP_ICMP_LIMIT];
+	in = c.tun_rx_packets + c.udp_rx_datagrams + c.control_packets + c.icmp_sent + c.fragments +
+		c.taken;
+	out = c.handed + c.tun_tx_packets + c.udp_tx_datagrams + c.punted + c.keepalives +
+		rig_dropped(r) - c.drops[DROP_ICMP_LIMIT];
 	return in == out;
 }
 

@@ -64,7 +64,7 @@ enum plane_edge stage_steer(struct plane *p, struct pkt *k)
 	(void)p;
 	if (steer->type == PLANE_STEER_DROP) {
 		if (steer->state && !k->echo)
-			plane_count(&steer->state->dropped, k->segments);
+			plane_count_shared(&steer->state->dropped, k->segments);
 		return edge_drop(k, DROP_POLICY_FALLBACK);
 	}
 	if (k->pair->push)
@@ -91,8 +91,8 @@ uint8_t *srv6_room(struct plane *p, const struct pkt *k, const struct tx_ask *in
 	if (!text)
 		return NULL;
 	if (steer->state && !k->echo) {
-		plane_count(&steer->state->packets, 1);
-		plane_count(&steer->state->bytes, inner->len);
+		plane_count_shared(&steer->state->packets, 1);
+		plane_count_shared(&steer->state->bytes, inner->len);
 	}
 	if (!push)
 		return text;

@@ -230,6 +230,11 @@ uint8_t *tx_room(struct plane *p, const struct tx_ask *ask, enum drop_reason *re
 	struct tx_batch *b = NULL;
 	uint8_t *text;
 
+	if (hand_elsewhere(p, ask->link)) {
+		*ret_drop = DROP_LINK_DOWN; /* urgent ones are the owner's */
+		return ask->urgent ? NULL : hand_room(p, ask, ret_drop);
+	}
+
 	if (slot->open && !ask->urgent) {
 		b = &p->batch[slot->open - 1];
 		/* While the processor still has them at hand. */

@@ -95,10 +95,11 @@ def test_both_back_ends_meet(lab):
     both_ways(mesh, 5_000_000)
 
 
-@pytest.fixture
-def chain(lab):
-    """n1 and n3 have no link with each other: n2 is between them. n2's TUN takes 1300 bytes."""
-    mesh = Mesh(lab, 3)
+@pytest.fixture(params=[1, 2], ids=["one thread", "two threads"])
+def chain(lab, request):
+    """n1 and n3 have no link with each other: n2 is between them. n2's TUN takes 1300 bytes. With
+    two threads its links are one's each, and what passes through is handed over."""
+    mesh = Mesh(lab, 3, config={"plane": {"threads": request.param}})
     through = {family: bits for family, bits in (("ip4", 32), ("ip6", 128))}
     for end, other in ((1, 3), (3, 1)):
         mesh.reconfigure(end, peers={"exclude": [f"n{other}"]}, static_routes=[
