@@ -52,6 +52,7 @@ static int socket_open(struct engine *e, size_t i, const struct node_socket *wan
 	struct engine_socket *s = &e->socket[i];
 	int r = e->config.net->udp_open(&c, &s->udp, error);
 
+	c.further = true;
 	/* A port that the kernel chose is the others', too. */
 	if (r == 0)
 		c.port = os_udp_facts(s->udp).port;

@@ -22,8 +22,10 @@ int engine_tun_open(struct engine *e, const struct config *c,
 	struct os_tun *tun[ENGINE_PLANES] = {NULL};
 	int r = 0;
 
-	for (uint32_t i = 0; r == 0 && i < e->planes; i++)
+	for (uint32_t i = 0; r == 0 && i < e->planes; i++) {
+		k.further = i > 0;
 		r = e->config.net->tun_open(&k, &tun[i], error);
+	}
 	if (r < 0) {
 		tun_close_all(e, tun);
 		return r;

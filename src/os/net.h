@@ -25,7 +25,8 @@ enum {
 struct os_tun_config {
 	const char *name;
 	const char *netns; /* NULL: ours */
-	bool many;         /* one of several queues of the device; each open makes one more */
+	bool many;         /* one of several queues of the device, each opened by itself; */
+	bool further;      /* not the first of them: the device is this program's already */
 	bool gso;          /* offer TSO and USO to the kernel, when it takes them */
 	/* How frames are written; NULL: writev(). Tests put their own here. */
 	ssize_t (*writev)(void *ctx, int fd, const struct iovec *iov, int n);
@@ -51,6 +52,7 @@ struct os_udp_config {
 	 * datagram goes to that whose place in the row is its first 32 bits modulo the number,
 	 * which is the first for IKE behind its marker. 0 or 1: there is just one. */
 	uint32_t siblings;
+	bool further;  /* not the first of them: the port is this program's already */
 	bool gso, gro; /* use them, when the kernel has them */
 };
 

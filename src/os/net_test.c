@@ -471,6 +471,28 @@ static void test_failures_leak_nothing(void **state)
 	os_net_linux()->udp_close(busy);
 }
 
+/* A device of several queues is one program's, too. */
+static void test_tun_queues(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct os_tun_config c = {.name = "weft-test1", .gso = true, .many = true};
+		const struct os_net *net = back_ends(i);
+		struct os_tun *first = NULL, *second = NULL, *stranger = NULL;
+		struct buf error = {0};
+
+		assert_int_equal(net->tun_open(&c, &first, &error), 0);
+		assert_int_equal(net->tun_open(&c, &stranger, &error), -EBUSY);
+		assert_null(stranger);
+		buf_free(&error);
+		c.further = true;
+		assert_int_equal(net->tun_open(&c, &second, &error), 0);
+		assert_int_equal(os_tun_facts(first).ifindex, os_tun_facts(second).ifindex);
+		net->tun_close(first);
+		net->tun_close(second);
+	}
+}
+
 /* Sockets that share an address: a datagram goes to the one that its first 32 bits say, one that is
  * too short, and IKE with its marker of zero, to the first. */
 static void test_siblings(void **state)
@@ -481,6 +503,7 @@ static void test_siblings(void **state)
 		const char *address = i & 2 ? "::1" : "127.0.0.1";
 		struct os_udp_config c = {.index = 3, .family = i & 2 ? IP6 : IP4, .siblings = 3};
 		struct os_udp *out = udp_open(net, address), *in[3] = {NULL};
+		struct os_udp *stranger = NULL;
 		uint8_t *memory = os_pool_map(OS_UDP_BUFFER, false);
 		struct endpoint target;
 		struct buf error = {0};
@@ -491,8 +514,13 @@ static void test_siblings(void **state)
 		for (size_t k = 0; k < 3; k++) {
 			assert_int_equal(net->udp_open(&c, &in[k], &error), 0);
 			c.port = os_udp_facts(in[k]).port;
+			c.further = true;
 		}
 		target = at(address, c.port);
+		/* Another program's first one is not let in. */
+		c.further = false;
+		assert_int_equal(net->udp_open(&c, &stranger, &error), -EADDRINUSE);
+		buf_free(&error);
 		for (uint32_t spi = 0; spi < 9; spi++) {
 			uint8_t data[64] = {0};
 			struct os_udp_result r = {0};
@@ -526,6 +554,7 @@ int main(void)
 		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_port_in_use),
 		cmocka_unit_test(test_siblings),
+		cmocka_unit_test(test_tun_queues),
 		cmocka_unit_test(test_tun_round_trip),
 		cmocka_unit_test(test_merged_refused),
 		cmocka_unit_test(test_tun_in_use),

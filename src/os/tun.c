@@ -82,12 +82,22 @@ static int tun_set_up(struct os_tun *t, const char *name, bool superpackets)
 	return r;
 }
 
+/* One that was there before and does not persist has a program that uses it: where there are
+ * several queues the kernel would let us have one of them. */
+static bool tun_persists(int fd)
+{
+	struct ifreq ifr = {0};
+
+	return ioctl(fd, TUNGETIFF, &ifr) == 0 && (unsigned short)ifr.ifr_flags & IFF_PERSIST;
+}
+
 static int tun_job(void *ctx)
 {
 	struct tun_job *job = ctx;
 	const struct os_tun_config *c = job->config;
 	struct os_tun *t = w_calloc(1, sizeof(*t));
 	struct ifreq ifr = {0};
+	bool existed;
 	int r;
 
 	if (!t)
@@ -100,10 +110,13 @@ static int tun_job(void *ctx)
 		r = t->fd;
 		goto err_free;
 	}
+	existed = c->many && !c->further && if_nametoindex(c->name) != 0;
 	strncpy(ifr.ifr_name, c->name, IFNAMSIZ - 1);
 	ifr.ifr_flags = (short)(IFF_TUN | IFF_NO_PI | (job->header ? IFF_VNET_HDR : 0) |
 		(c->many ? IFF_MULTI_QUEUE : 0));
 	r = ioctl(t->fd, TUNSETIFF, &ifr) < 0 ? -errno : 0;
+	if (r == 0 && existed && !tun_persists(t->fd))
+		r = -EBUSY;
 	if (r == 0)
 		r = tun_set_up(t, c->name, job->header && c->gso);
 	if (r < 0) {

@@ -103,7 +103,8 @@ static void udp_explain(const struct os_udp_config *c, const char *what, int r, 
 }
 
 /* Which of several sockets of an address a datagram is for; to be told once it is bound. What the
- * filter sees begins behind the UDP header; where there are no 32 bits (a keepalive) it answers 0. */
+ * filter sees begins behind the UDP header; where there are no 32 bits (a keepalive) it answers 0.
+ */
 static int udp_steer(int fd, uint32_t siblings)
 {
 	struct sock_filter code[] = {
@@ -118,11 +119,32 @@ static int udp_steer(int fd, uint32_t siblings)
 		: 0;
 }
 
+/* Whether nobody else has the address: where several sockets may share it, the kernel would let us
+ * join those of another program. */
+static int udp_free(const struct os_udp_config *c, const union os_sockaddr *a, socklen_t n)
+{
+	int fd = socket(c->family == IP4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int r = fd < 0 ? -errno : 0;
+
+	if (r == 0 && c->family == IP6)
+		r = udp_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	if (r == 0 && c->interface &&
+		setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, c->interface,
+			(socklen_t)strlen(c->interface)) < 0)
+		r = -errno;
+	if (r == 0 && bind(fd, &a->sa, n) < 0)
+		r = -errno;
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
 /* Sets everything and binds; *ret_what is the step that failed. */
 static int udp_prepare(int fd, const struct os_udp_config *c, const char **ret_what)
 {
 	struct endpoint e = {.ip = c->address, .port = c->port};
 	union os_sockaddr a;
+	socklen_t n;
 	int r;
 
 	*ret_what = "socket options";
@@ -145,7 +167,10 @@ static int udp_prepare(int fd, const struct os_udp_config *c, const char **ret_w
 	e.ip.family = (uint8_t)c->family;
 	if (ipaddr_is_link_local(&e.ip) && c->interface)
 		e.scope = if_nametoindex(c->interface);
-	if (bind(fd, &a.sa, os_sockaddr_from(&e, &a)) < 0)
+	n = os_sockaddr_from(&e, &a);
+	if (c->siblings > 1 && !c->further && (r = udp_free(c, &a, n)) < 0)
+		return r;
+	if (bind(fd, &a.sa, n) < 0)
 		return -errno;
 	*ret_what = "SO_ATTACH_REUSEPORT_CBPF";
 	return c->siblings > 1 ? udp_steer(fd, c->siblings) : 0;
