@@ -59,7 +59,7 @@ static const char every_key[] =
 	"routing: {table: 300, default_table: 301, protocol: 158, rule_priority: 5300}\n"
 	"ike: {post_quantum: require, lifetime: 90m, child_lifetime: 7500ms, dpd: 3s}\n"
 	"plane: {threads: 3, crypto: ipsec-mb, offload: {tun_gso: on, udp_gso: off, udp_gro: "
-        "auto}, aqm: off}\n"
+	"auto}, aqm: off}\n"
 	"control: {socket: /tmp/sock, group: adm}\n"
 	"log: debug\n";
 
