@@ -191,7 +191,8 @@ struct babel_neighbour {
 	struct babel_history multicast, unicast;
 	struct babel_timer ihu, idle;
 	uint16_t rxcost, txcost, cost;
-	double loss_out; /* of what we send, as it says */
+	double loss_out;   /* of what we send, as it says */
+	double loss_hello; /* of its hellos, without those that the load explains */
 	bool has_time;
 	uint32_t origin, receive; /* RFC 9616 3.1 */
 	wtime receive_at;
@@ -369,6 +370,9 @@ uint16_t babel_neighbour_reach(const struct babel_neighbour *n);
 /* load.c */
 /* Takes a sample for costs, or not. True when it was a step. */
 bool babel_load_sample(struct babel_neighbour *n, const struct babel_round *r);
+/* What a loss counts for: a queue of our own that stands overflows, too, and more loss than before
+ * is then no news. */
+double babel_load_loss(const struct babel_iface *ifc, double before, double loss, wtime now);
 
 /* source.c */
 struct babel_source *babel_source_find(const struct babel_dest *d, const uint8_t id[static 8]);

@@ -13,7 +13,6 @@ enum {
 	HELLO_MIN_US = 10000,
 	KEY_SHA256_MAX = BABEL_KEY_MAX,
 	KEY_BLAKE2S_MAX = 32,
-	QUEUE_LOSS_US = 60 * 1000000, /* two spans in which loss is measured */
 };
 
 struct babel_iface *babel_iface_find(const struct babel *b, uint32_t iface)
@@ -268,22 +267,12 @@ void babel_iface_alive(struct babel *b, uint32_t iface, bool alive, wtime now)
 	babel_dump_start(b, ifc, true, now);
 }
 
-/* A queue of our own that stands overflows, too: more loss is then no news. */
-static double told(const struct babel_iface *ifc, double before, double loss, wtime now)
-{
-	wtime at = ifc->load.held_at;
-
-	return !at.us || wtime_diff(now, at) > QUEUE_LOSS_US || loss < before ? loss
-		: before > 0                                                  ? before
-									      : 0;
-}
-
 void babel_iface_loss(struct babel *b, uint32_t iface, double in, wtime now)
 {
 	struct babel_iface *ifc = babel_iface_find(b, iface);
 
 	if (!ifc)
 		return;
-	ifc->loss_in = told(ifc, ifc->loss_in, in, now);
+	ifc->loss_in = babel_load_loss(ifc, ifc->loss_in, in, now);
 	recost_all(b, ifc, now);
 }

@@ -36,6 +36,7 @@ enum {
 	FALLS = 3,            /* shorter in a row under load: believed */
 	BLAME_US = 120000000, /* a rise that goes with the load so soon was made by it */
 	BLAME_PART = 4,
+	QUEUE_LOSS_US = 60000000, /* two spans in which the data path measures loss */
 };
 
 #define DIP    0.65 /* of what a link carries: below, its queue gets shorter */
@@ -352,4 +353,13 @@ bool babel_load_sample(struct babel_neighbour *n, const struct babel_round *r)
 		n->held = n->rising = false;
 	}
 	return step;
+}
+
+double babel_load_loss(const struct babel_iface *ifc, double before, double loss, wtime now)
+{
+	wtime at = ifc->load.held_at;
+
+	if (!at.us || wtime_diff(now, at) > QUEUE_LOSS_US || loss < before)
+		return loss;
+	return before > 0 ? before : 0;
 }

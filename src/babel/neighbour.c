@@ -9,6 +9,7 @@
 enum {
 	TOP = 0x8000,
 	HOLD_HALVES = 7,        /* an IHU holds for 3.5 of its intervals (appendix B) */
+	TUNNEL_HALVES = 20,     /* and longer where other means see sooner that it is void */
 	IDLE_US = 30 * 1000000, /* without a hello */
 	WIRED_OF = 3,           /* 2-out-of-3 */
 	WIRED_GOOD = 2,
@@ -296,12 +297,13 @@ void babel_neighbour_hello(struct babel *b, struct babel_neighbour *n, const str
 void babel_neighbour_ihu(struct babel *b, struct babel_neighbour *n, const struct babel_tlv *t,
 	wtime now)
 {
+	int64_t halves = n->ifc->c.tunnel ? TUNNEL_HALVES : HOLD_HALVES;
 	bool first = n->txcost == BABEL_INFINITY && t->ihu.rxcost != BABEL_INFINITY;
 
 	n->txcost = t->ihu.rxcost ? t->ihu.rxcost : 1; /* a cost is never 0 (3.4.3) */
-	n->loss_out = (double)t->ihu.loss / UINT16_MAX;
+	n->loss_out = babel_load_loss(n->ifc, n->loss_out, (double)t->ihu.loss / UINT16_MAX, now);
 	babel_timer_set(b, &n->ihu,
-		wtime_add(now, (int64_t)t->ihu.interval * BABEL_CENTISECOND_US * HOLD_HALVES / 2));
+		wtime_add(now, (int64_t)t->ihu.interval * BABEL_CENTISECOND_US * halves / 2));
 	babel_neighbour_recost(b, n, false, now);
 	if (first) { /* both ways now: tell each other all */
 		babel_request_route(b, n, NULL, now);
@@ -321,7 +323,7 @@ double babel_neighbour_loss(const struct babel_neighbour *n)
 
 double babel_neighbour_loss_in(const struct babel_neighbour *n)
 {
-	return n->ifc->loss_in >= 0 ? n->ifc->loss_in : babel_neighbour_loss(n);
+	return n->ifc->loss_in >= 0 ? n->ifc->loss_in : n->loss_hello;
 }
 
 uint16_t babel_neighbour_reach(const struct babel_neighbour *n)
@@ -385,6 +387,7 @@ void babel_neighbour_recost(struct babel *b, struct babel_neighbour *n, bool ste
 	n->rxcost = good && !n->ifc->dead ? n->ifc->c.cost : BABEL_INFINITY;
 	if (n->rtt.valid && wtime_diff(now, n->rtt.at) > BABEL_RTT_VOID_US)
 		rtt_void(n);
+	n->loss_hello = babel_load_loss(n->ifc, n->loss_hello, babel_neighbour_loss(n), now);
 	cost = cost_of(n);
 	if (cost == n->cost)
 		return;
