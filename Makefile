@@ -44,9 +44,11 @@ ifneq ($(wildcard bench/run),)
 .PHONY: bench bench-quick
 bench: build
 	@tools/deps --test
+	-@tools/peers trixie bench >/dev/null
 	bench/run --out $(BUILD)/bench-results
 bench-quick: build
 	@tools/deps --test
+	-@tools/peers trixie >/dev/null
 	bench/run --quick --out $(BUILD)/bench-results
 endif
 ifneq ($(wildcard fuzz/meson.build),)
