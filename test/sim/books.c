@@ -16,7 +16,6 @@ struct key {
 	uint64_t hash;
 	uint64_t owner; /* serial of the context that sealed first; 0: none */
 	uint64_t last;  /* IV */
-	int64_t made_us;
 };
 
 /* A context that is alive, or an SA and the numbers that it has taken. */
@@ -36,8 +35,6 @@ static struct {
 	struct live *live;
 	size_t lives, live_cap;
 	uint64_t serial;
-	const int64_t *now;
-	int64_t most;
 	enum books_wrong wrong;
 	uint64_t turn;
 } my;
@@ -50,12 +47,6 @@ const struct books *books(void)
 void books_do_wrong(enum books_wrong w)
 {
 	my.wrong = w;
-}
-
-void books_lifetime(const int64_t *now_us, int64_t most_us)
-{
-	my.now = now_us;
-	my.most = most_us;
 }
 
 static void must(bool ok)
@@ -244,7 +235,7 @@ static size_t key_of(uint64_t hash)
 		my.key = realloc(my.key, my.key_cap * sizeof(*my.key));
 		must(my.key != NULL);
 	}
-	my.key[my.keys] = (struct key){.hash = hash, .made_us = my.now ? *my.now : 0};
+	my.key[my.keys] = (struct key){.hash = hash};
 	return my.keys++;
 }
 
@@ -288,7 +279,6 @@ static void sealed(const struct aead_op *op)
 	iv = get_u64(op->iv);
 	my.b.iv_again += k->owner && iv <= k->last;
 	my.b.key_shared += k->owner && k->owner != l->serial;
-	my.b.sealed_late += my.now && *my.now - k->made_us > my.most;
 	k->owner = l->serial;
 	k->last = iv;
 }
@@ -297,6 +287,10 @@ size_t __wrap_aead_seal(struct aead_op *op, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		sealed(&op[i]);
+	for (size_t i = 0; i < n && my.wrong == BOOKS_PLAIN; i++)
+		op[i].result = 0;
+	if (my.wrong == BOOKS_PLAIN)
+		return n;
 	return __real_aead_seal(op, n);
 }
 

@@ -14,7 +14,6 @@ struct books {
 	uint64_t iv_again, key_shared;
 	uint64_t accepted;       /* ESP packets taken in */
 	uint64_t accepted_twice; /* ESP numbers that an SA has taken in again */
-	uint64_t sealed_late; /* packets sealed with a key that is too old: see books_lifetime() */
 };
 
 const struct books *books(void);
@@ -22,9 +21,6 @@ const struct books *books(void);
 void books_reset(void);
 /* esp_ops(), watched. */
 const struct tunnel_ops *books_ops(void);
-/* How long a key may be sealed with, on the clock that `now` points to (NULL: not looked at). */
-void books_lifetime(const int64_t *now_us, int64_t most_us);
-
 /* Wrongs that are done on purpose, to see that they are found. */
-enum books_wrong { BOOKS_RIGHT, BOOKS_NUMBER_AGAIN, BOOKS_ACCEPT_AGAIN };
+enum books_wrong { BOOKS_RIGHT, BOOKS_NUMBER_AGAIN, BOOKS_ACCEPT_AGAIN, BOOKS_PLAIN };
 void books_do_wrong(enum books_wrong w);

@@ -33,8 +33,9 @@ struct chaos {
 };
 
 struct chaos *chaos_new(const struct chaos_options *o);
-/* Frees everything, and sees that memory is where it was. */
-void chaos_free(struct chaos *c);
+/* Frees everything. False: memory is not where it was (when faults are collected; else that is the
+ * end). */
+bool chaos_free(struct chaos *c);
 
 uint64_t chaos_below(struct chaos *c, uint64_t bound);
 /* One thing happens, of those in `kinds`. */

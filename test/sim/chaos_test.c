@@ -37,7 +37,7 @@ static void crossing(uint64_t seed)
 		sim_start(c->s, 1);
 	}
 	chaos_heal(c, 30 * W_SEC);
-	chaos_free(c);
+	(void)chaos_free(c);
 }
 
 /* Ten nodes, every pair of them, all at once. */
@@ -55,7 +55,7 @@ static void cold(uint64_t seed)
 
 	chaos_await_exact(c, 60 * W_SEC);
 	chaos_heal(c, 60 * W_SEC);
-	chaos_free(c);
+	(void)chaos_free(c);
 }
 
 /* Fifty rekeys at least, many of them from both ends at once, with messages lost and the link going
@@ -83,7 +83,7 @@ static void rekeys(uint64_t seed)
 				(seed % 2 ? CHAOS_CUT | CHAOS_MEND : 0),
 			10, 2 * W_SEC);
 	chaos_heal(c, HEAL_US);
-	chaos_free(c);
+	(void)chaos_free(c);
 }
 
 /* A lossy mesh whose nodes come and go. */
@@ -102,7 +102,7 @@ static void lossy(uint64_t seed)
 	chaos_storm(c, CHAOS_KILL | CHAOS_STOP | CHAOS_START | CHAOS_TRAFFIC | CHAOS_PATH, 40,
 		3 * W_SEC);
 	chaos_heal(c, HEAL_US);
-	chaos_free(c);
+	(void)chaos_free(c);
 }
 
 /* Two halves that lose each other, and find each other again. */
@@ -125,7 +125,7 @@ static void split(uint64_t seed)
 		chaos_storm(c, CHAOS_TRAFFIC, 5, 20 * W_SEC);
 		chaos_heal(c, HEAL_US);
 	}
-	chaos_free(c);
+	(void)chaos_free(c);
 }
 
 /* Forged datagrams all the time, and a peer that announces what it may not. */
@@ -149,7 +149,7 @@ static void liars(uint64_t seed)
 	chaos_storm(c, CHAOS_LIE | CHAOS_TRAFFIC | CHAOS_REKEY | CHAOS_KILL | CHAOS_START, 20,
 		2 * W_SEC);
 	chaos_heal(c, HEAL_US);
-	chaos_free(c);
+	(void)chaos_free(c);
 }
 
 /* Everything happens to a few nodes. */
@@ -172,7 +172,7 @@ static void storm(uint64_t seed)
 	chaos_heal(c, HEAL_US);
 	chaos_storm(c, CHAOS_ALL, 30, 3 * W_SEC);
 	chaos_heal(c, HEAL_US);
-	chaos_free(c);
+	(void)chaos_free(c);
 }
 
 /* And to fifty. */
@@ -193,7 +193,7 @@ static void fifty(uint64_t seed)
 	chaos_await_exact(c, 60 * W_SEC);
 	chaos_storm(c, CHAOS_ALL, 80, 2 * W_SEC);
 	chaos_heal(c, HEAL_US);
-	chaos_free(c);
+	(void)chaos_free(c);
 }
 
 static const struct scenario {

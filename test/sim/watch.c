@@ -56,6 +56,7 @@ struct record {
 struct watched {
 	struct {
 		uint32_t spi, seq;
+		wtime made;
 	} sent[SPIS];
 	/* what it opens, and what it seals for, by slot */
 	uint32_t inbound[INBOUND], outbound[SLOTS];
@@ -76,6 +77,7 @@ struct watch {
 	const char *replay;
 	struct watched *node;
 	struct hop *hop; /* by family, node and destination */
+	int64_t life_us; /* of an outbound SA, at most; 0: not looked at */
 	bool suspect;    /* the tables have a loop that no packet can take now */
 	char *before;
 	uint64_t forged, accepted, records;
@@ -110,6 +112,11 @@ const char *watch_fault(const struct watch *w)
 	return w->fault[0] ? w->fault : NULL;
 }
 
+void watch_lifetime(struct watch *w, int64_t most_us)
+{
+	w->life_us = most_us;
+}
+
 uint64_t watch_forged(const struct watch *w)
 {
 	return w->forged;
@@ -122,7 +129,6 @@ static void check_books(struct watch *w)
 	watch_must(w, !b->iv_again, "an IV was used twice with its key");
 	watch_must(w, !b->key_shared, "two contexts sealed with one key");
 	watch_must(w, !b->accepted_twice, "an ESP number was taken in twice");
-	watch_must(w, !b->sealed_late, "a packet was sealed with a key that is too old");
 }
 
 /* ---- the wire ---- */
@@ -163,9 +169,13 @@ static void see_sent(void *ctx, unsigned int from, const struct endpoint *to, st
 	node_must(w, spi >= SPI_MIN, from, "a datagram that is neither IKE nor ESP");
 	if (spi < SPI_MIN)
 		return;
-	node_must(w, n->sent[spi % SPIS].spi != spi || n->sent[spi % SPIS].seq < get_u32(d.p + 4),
-		from, "an ESP number was sent twice");
-	n->sent[spi % SPIS].spi = spi;
+	if (n->sent[spi % SPIS].spi != spi)
+		return; /* others have had its place since */
+	node_must(w, n->sent[spi % SPIS].seq < get_u32(d.p + 4), from,
+		"an ESP number was sent twice");
+	node_must(w,
+		!w->life_us || wtime_diff(sim_now(w->s), n->sent[spi % SPIS].made) < w->life_us,
+		from, "it sends on an SA that is too old");
 	n->sent[spi % SPIS].seq = get_u32(d.p + 4);
 }
 
@@ -220,7 +230,13 @@ static void see_plane(void *ctx, unsigned int i, const struct plane_down *m)
 	if (m->type == PLANE_DOWN_SA_OUTBOUND) {
 		node_must(w, m->slot < SLOTS, i, "too many slots for who watches");
 		n->outbound[m->slot % SLOTS] = m->sa ? esp_sa_spi(m->sa) : 0;
-	} else if (m->type == PLANE_DOWN_SA_ADD && m->sa->inbound) {
+	} else if (m->type == PLANE_DOWN_SA_ADD && !m->sa->inbound) {
+		uint32_t spi = esp_sa_spi(m->sa);
+
+		n->sent[spi % SPIS].spi = spi;
+		n->sent[spi % SPIS].seq = 0;
+		n->sent[spi % SPIS].made = sim_now(w->s);
+	} else if (m->type == PLANE_DOWN_SA_ADD) {
 		place = inbound(n, 0);
 		node_must(w, place != NULL, i, "it has many SAs");
 		if (place)

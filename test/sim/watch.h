@@ -23,5 +23,7 @@ void watch_must(struct watch *w, bool ok, const char *what);
 /* A datagram, of the last few hundred, that a node got and took in; any number picks one. False:
  * none yet. Valid until the simulation goes on. */
 bool watch_record(const struct watch *w, uint64_t pick, struct sim_datagram *ret);
+/* From now on it is a fault to send on an SA that is older. */
+void watch_lifetime(struct watch *w, int64_t most_us);
 /* Forged datagrams that came so far. */
 uint64_t watch_forged(const struct watch *w);
