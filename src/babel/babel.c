@@ -52,7 +52,6 @@ int babel_new(const struct babel_config *c, wtime now, struct babel **ret)
 	uint8_t key[16];
 	struct babel *b;
 
-	(void)now;
 	if (!babel_router_id_valid(c->router_id))
 		return -EINVAL;
 	b = w_calloc(1, sizeof(*b));
@@ -60,6 +59,7 @@ int babel_new(const struct babel_config *c, wtime now, struct babel **ret)
 		return -ENOMEM;
 	b->c = *c;
 	b->seqno = c->first_seqno;
+	b->begun = now;
 	b->settled = WTIME_NEVER;
 	list_init(&b->iface_list);
 	list_init(&b->ready);

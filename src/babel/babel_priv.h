@@ -295,6 +295,8 @@ struct babel_dest {
 struct babel {
 	struct babel_config c;
 	uint16_t seqno;
+	wtime begun;
+	bool seqno_taken;      /* from a request: see request.c */
 	uint32_t clock_offset; /* of timestamps */
 	bool stopped;
 	wtime settled; /* no route is selected before; NEVER until there is an interface */

@@ -264,7 +264,8 @@ static void the_own_seqno_grows_by_one(void **state)
 	(void)state;
 	begin(&r);
 	bed_originate(&r.bed, 0);
-	bed_run(&r.bed, 3 * W_SEC);
+	bed_run(&r.bed, 61 * W_SEC);
+	update(&r, 1, 1, 5, 100); /* who asks is still known */
 	memcpy(q.router_id, r.bed.node[0].router_id, 8);
 	for (int i = 1; i <= 10; i++) {
 		open_packet(&r);
@@ -273,6 +274,30 @@ static void the_own_seqno_grows_by_one(void **state)
 		r.seen_n = 0;
 		bed_run(&r.bed, 50 * W_MS);
 		assert_int_equal(last(&r, BABEL_TLV_UPDATE)->update.seqno, i);
+	}
+	end(&r);
+}
+
+/* Soon after the start the number of a former life is taken over, once; then it is one by one. */
+static void a_former_life_s_seqno_is_taken_over(void **state)
+{
+	static const uint16_t wanted[] = {500, 700, 700}, have[] = {500, 501, 502};
+	struct babel_seqno_request q = {.prefix = bed_prefix(0), .hop_count = 5};
+	struct rig r;
+
+	(void)state;
+	begin(&r);
+	bed_originate(&r.bed, 0);
+	bed_run(&r.bed, 3 * W_SEC);
+	memcpy(q.router_id, r.bed.node[0].router_id, 8);
+	for (int i = 0; i < 3; i++) {
+		q.seqno = wanted[i];
+		open_packet(&r);
+		(void)babel_build_seqno_request(&r.w, &q);
+		deliver(&r, 1);
+		r.seen_n = 0;
+		bed_run(&r.bed, 50 * W_MS);
+		assert_int_equal(last(&r, BABEL_TLV_UPDATE)->update.seqno, have[i]);
 	}
 	end(&r);
 }
@@ -470,6 +495,7 @@ int main(void)
 		cmocka_unit_test(a_silent_neighbour_is_asked),
 		cmocka_unit_test(requests_go_on_once),
 		cmocka_unit_test(the_own_seqno_grows_by_one),
+		cmocka_unit_test(a_former_life_s_seqno_is_taken_over),
 		cmocka_unit_test(what_is_not_here_is_retracted),
 		cmocka_unit_test(acknowledgments_are_answered),
 		cmocka_unit_test(an_ihu_of_nothing_costs_one),

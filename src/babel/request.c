@@ -13,6 +13,8 @@ enum {
 	TLV_ROOM = 64,
 };
 
+#define YOUNG_US (60 * W_SEC)
+
 static struct babel_request *find(const struct babel_dest *d, const uint8_t id[static 8])
 {
 	list_for_each (it, &d->requests) {
@@ -242,6 +244,20 @@ static void forward(struct babel *b, struct babel_dest *d, struct babel_neighbou
 		write_seqno(room, sizeof(room), q, (uint8_t)(t->request.hop_count - 1)), now);
 }
 
+/* By one, however much is wanted (3.8.1.2); but soon after the start, once, by all of it: it may be
+ * a former life's number, which this one is to be above, when the clock that it began from was
+ * wrong.
+ */
+static void raise_seqno(struct babel *b, uint16_t wanted, wtime now)
+{
+	if (!b->seqno_taken && wtime_diff(now, b->begun) < YOUNG_US) {
+		b->seqno_taken = (uint16_t)(wanted - b->seqno) > 1;
+		b->seqno = wanted;
+	} else {
+		b->seqno++;
+	}
+}
+
 void babel_request_seqno_in(struct babel *b, struct babel_neighbour *n, const struct babel_tlv *t,
 	wtime now)
 {
@@ -253,9 +269,8 @@ void babel_request_seqno_in(struct babel *b, struct babel_neighbour *n, const st
 		return;
 	babel_doubt_next_hop(b, d, n, false, now);
 	if (d->own) {
-		/* by one at most, however much is wanted (3.8.1.2) */
 		if (for_us && babel_seqno_less(b->seqno, t->request.seqno)) {
-			b->seqno++;
+			raise_seqno(b, t->request.seqno, now);
 			babel_announce(b, d, true, now);
 		} else {
 			babel_announce_on(b, n->ifc, d, true, now);
