@@ -266,6 +266,7 @@ static void the_own_seqno_grows_by_one(void **state)
 	bed_originate(&r.bed, 0);
 	bed_run(&r.bed, 61 * W_SEC);
 	update(&r, 1, 1, 5, 100); /* who asks is still known */
+	bed_run(&r.bed, 3 * W_SEC);
 	memcpy(q.router_id, r.bed.node[0].router_id, 8);
 	for (int i = 1; i <= 10; i++) {
 		open_packet(&r);
