@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "books.h"
 
+#define SETTLE_US (15 * W_SEC)
+
 enum { UDP_MAX = 1500, NAME = 32, BACKLOG = 200 };
 
 static void must(bool ok, const char *what)
@@ -473,6 +475,8 @@ void chaos_heal(struct chaos *c, int64_t most_us)
 			sim_start(c->s, i);
 	}
 	chaos_await_exact(c, most_us);
+	await_routes(c, most_us);
+	sim_run(c->s, SETTLE_US); /* first ways are not the last ones */
 	await_routes(c, most_us);
 	packets_arrive(c);
 }
