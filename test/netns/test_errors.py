@@ -241,21 +241,6 @@ def test_a_control_socket_that_was_left_is_replaced(mesh):
     mesh.wait_up()
 
 
-def test_a_tun_that_is_deleted(mesh):
-    """There is nothing left to work with: an end with a reason, and a clean kernel."""
-    before = mesh.spaces[0].snapshot()
-    mesh.start()
-    mesh.wait_up()
-    node = mesh.nodes[0]
-    node.ns.ip(f"link del {node.status()['tun']['name']}")
-    assert node.process.wait(10.0) == 1
-    assert re.search("error: .*TUN.*gone", node.process.log())
-    assert before.diff(node.ns.snapshot()) == []
-    assert not node.socket.exists()
-    node.start()
-    mesh.wait_up()
-
-
 def test_garbage_is_counted_and_changes_nothing(mesh):
     """Anything at all, with and without the non-ESP marker, at the port of a working link."""
     mesh.start()
