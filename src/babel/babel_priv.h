@@ -87,6 +87,7 @@ struct babel_load {
 	bool known; /* there are reports */
 	wtime at;
 	wtime held_at; /* when the load explained a sample last */
+	wtime full_at; /* when there was a load last */
 	unsigned int next, count;
 	struct babel_slot slot[BABEL_SLOTS];
 	struct babel_meter meter[BABEL_METERS];
@@ -374,7 +375,8 @@ uint16_t babel_neighbour_reach(const struct babel_neighbour *n);
 bool babel_load_sample(struct babel_neighbour *n, const struct babel_round *r);
 /* What a loss counts for: a queue of our own that stands overflows, too, and more loss than before
  * is then no news. */
-double babel_load_loss(const struct babel_iface *ifc, double before, double loss, wtime now);
+double babel_load_loss(const struct babel_iface *ifc, double before, double loss, bool of_hellos,
+	wtime now);
 
 /* source.c */
 struct babel_source *babel_source_find(const struct babel_dest *d, const uint8_t id[static 8]);

@@ -98,7 +98,7 @@ bool babel_build_ihu(struct babel_build *b, const struct babel_ihu *i)
 	if (i->loss) {
 		wcur_u8(&d.w, BABEL_SUB_LOSS);
 		wcur_u8(&d.w, 4);
-		wcur_u16(&d.w, BABEL_SUB_LOSS_MARK);
+		wcur_u16(&d.w, i->loss_of_hellos ? BABEL_SUB_LOSS_HELLOS : BABEL_SUB_LOSS_DATA);
 		wcur_u16(&d.w, i->loss);
 	}
 	return draft_end(&d, &b->w);

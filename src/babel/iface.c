@@ -273,6 +273,6 @@ void babel_iface_loss(struct babel *b, uint32_t iface, double in, wtime now)
 
 	if (!ifc)
 		return;
-	ifc->loss_in = babel_load_loss(ifc, ifc->loss_in, in, now);
+	ifc->loss_in = babel_load_loss(ifc, ifc->loss_in, in, false, now);
 	recost_all(b, ifc, now);
 }

@@ -116,8 +116,13 @@ void babel_iface_traffic(struct babel *b, uint32_t iface, const uint64_t bytes[s
 	}
 	l->next = (l->next + 1) % BABEL_SLOTS;
 	l->count += l->count < BABEL_SLOTS;
-	for (unsigned int m = 0; m < BABEL_METERS; m++)
+	for (unsigned int m = 0; m < BABEL_METERS; m++) {
+		const struct babel_meter *t = &l->meter[m];
+
 		learn_carried(l, m);
+		if (s->rate[m] >= FLOOR && s->rate[m] >= t->carried - t->carried / FULL_OF)
+			l->full_at = now;
+	}
 }
 
 /* The highest rate of a slot that has a part in from..to; both may lie before all slots. */
@@ -315,6 +320,20 @@ static bool refutes(const struct babel_neighbour *n, const struct babel_round *r
 	return w.loaded;
 }
 
+/* The load has begun so shortly before the sample that its slots show a part of it. */
+static bool begins(const struct babel_iface *ifc, const struct babel_round *r, int64_t around)
+{
+	for (unsigned int m = 0; m < BABEL_METERS; m++) {
+		bool out = m == BABEL_LINK_OUT || m == BABEL_SHARED_OUT;
+		wtime when = out ? r->sent : r->at;
+
+		if (peak(&ifc->load, m, wtime_add(when, -3 * around), wtime_add(when, -around)) >=
+			FLOOR)
+			return false;
+	}
+	return true;
+}
+
 bool babel_load_sample(struct babel_neighbour *n, const struct babel_round *r)
 {
 	const struct babel_rtt *c = &n->calm;
@@ -331,7 +350,9 @@ bool babel_load_sample(struct babel_neighbour *n, const struct babel_round *r)
 	learn_clear(l, c, &w, r->us);
 	blame(n, &w, r->us, r->at);
 	high = r->us > c->used + larger(RISE_MIN_US, c->used / 2);
-	if (high && !n->refuted && refutes(n, r))
+	/* what begins now is judged by the next sample: see below */
+	if (high && !n->refuted && !(w.busy && !w.loaded && begins(n->ifc, r, around)) &&
+		refutes(n, r))
 		n->refuted = r->us;
 	else if (n->refuted && r->us < (c->used + n->refuted) / 2)
 		n->refuted = 0;
@@ -355,11 +376,18 @@ bool babel_load_sample(struct babel_neighbour *n, const struct babel_round *r)
 	return step;
 }
 
-double babel_load_loss(const struct babel_iface *ifc, double before, double loss, wtime now)
+double babel_load_loss(const struct babel_iface *ifc, double before, double loss, bool of_hellos,
+	wtime now)
 {
-	wtime at = ifc->load.held_at;
+	const struct babel_load *l = &ifc->load;
+	bool queue = l->held_at.us && wtime_diff(now, l->held_at) <= QUEUE_LOSS_US;
 
-	if (!at.us || wtime_diff(now, at) > QUEUE_LOSS_US || loss < before)
+	/* a link with traffic has its loss measured: what its queue does to some hellos says less
+	 */
+	if (of_hellos && l->full_at.us &&
+		wtime_diff(now, l->full_at) <= BABEL_HISTORY * ifc->c.hello_us)
+		queue = true;
+	if (!queue || loss < before)
 		return loss;
 	return before > 0 ? before : 0;
 }

@@ -301,7 +301,8 @@ void babel_neighbour_ihu(struct babel *b, struct babel_neighbour *n, const struc
 	bool first = n->txcost == BABEL_INFINITY && t->ihu.rxcost != BABEL_INFINITY;
 
 	n->txcost = t->ihu.rxcost ? t->ihu.rxcost : 1; /* a cost is never 0 (3.4.3) */
-	n->loss_out = babel_load_loss(n->ifc, n->loss_out, (double)t->ihu.loss / UINT16_MAX, now);
+	n->loss_out = babel_load_loss(n->ifc, n->loss_out, (double)t->ihu.loss / UINT16_MAX,
+		t->ihu.loss_of_hellos, now);
 	babel_timer_set(b, &n->ihu,
 		wtime_add(now, (int64_t)t->ihu.interval * BABEL_CENTISECOND_US * halves / 2));
 	babel_neighbour_recost(b, n, false, now);
@@ -387,7 +388,7 @@ void babel_neighbour_recost(struct babel *b, struct babel_neighbour *n, bool ste
 	n->rxcost = good && !n->ifc->dead ? n->ifc->c.cost : BABEL_INFINITY;
 	if (n->rtt.valid && wtime_diff(now, n->rtt.at) > BABEL_RTT_VOID_US)
 		rtt_void(n);
-	n->loss_hello = babel_load_loss(n->ifc, n->loss_hello, babel_neighbour_loss(n), now);
+	n->loss_hello = babel_load_loss(n->ifc, n->loss_hello, babel_neighbour_loss(n), true, now);
 	cost = cost_of(n);
 	if (cost == n->cost)
 		return;

@@ -14,6 +14,8 @@ enum {
 	WORD = 64,
 };
 
+#define ASK_LAST_US (500 * W_MS)
+
 struct babel_prefix babel_prefix_normal(const struct babel_prefix *p)
 {
 	struct babel_prefix n = {
@@ -209,9 +211,12 @@ static void expire(struct babel *b, struct babel_timer *t, wtime now)
 	struct babel_dest *d = r->dest;
 
 	if (!wtime_due(r->expires, now)) { /* RFC 8966 3.8.2.3: ask before it is too late */
+		int64_t rest = wtime_diff(r->expires, now) / 2;
+
 		if (d->selected == r)
 			babel_request_route(b, r->neighbour, &d->prefix, now);
-		babel_timer_set(b, t, r->expires);
+		/* and again, sooner and sooner: updates, or answers, were lost */
+		babel_timer_set(b, t, rest > ASK_LAST_US ? wtime_add(now, rest) : r->expires);
 	} else if (r->advertised != BABEL_INFINITY) {
 		r->expires = wtime_add(now, r->hold_us);
 		babel_timer_set(b, t, r->expires);

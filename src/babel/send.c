@@ -123,7 +123,8 @@ static bool write_ihu(const struct babel *b, struct babel_neighbour *n, struct b
 		.has_time = n->has_time && wtime_diff(now, n->receive_at) < BABEL_RTT_VOID_US,
 		.origin = n->origin,
 		.receive = n->receive,
-		.loss = (uint16_t)(babel_neighbour_loss_in(n) * UINT16_MAX)};
+		.loss = (uint16_t)(babel_neighbour_loss_in(n) * UINT16_MAX),
+		.loss_of_hellos = n->ifc->loss_in < 0};
 
 	if (!babel_build_ihu(w, &i))
 		return false;

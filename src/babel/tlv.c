@@ -341,8 +341,15 @@ static void sub_timestamp(struct babel_tlv *t, struct cur c)
 
 static void sub_loss(struct babel_tlv *t, struct cur c)
 {
-	if (t->type == BABEL_TLV_IHU && c.n == 4 && cur_u16(&c) == BABEL_SUB_LOSS_MARK)
-		t->ihu.loss = cur_u16(&c);
+	uint16_t mark;
+
+	if (t->type != BABEL_TLV_IHU || c.n != 4)
+		return;
+	mark = cur_u16(&c);
+	if (mark != BABEL_SUB_LOSS_DATA && mark != BABEL_SUB_LOSS_HELLOS)
+		return;
+	t->ihu.loss = cur_u16(&c);
+	t->ihu.loss_of_hellos = mark == BABEL_SUB_LOSS_HELLOS;
 }
 
 /* RFC 9079 7.1: never two, never of no length, never with a wildcard. */

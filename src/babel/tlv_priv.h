@@ -54,6 +54,7 @@ struct babel_tlv {
 			bool has_time;
 			uint32_t origin, receive;
 			uint16_t loss; /* what the neighbour does not get of us, of 65535 */
+			bool loss_of_hellos;
 		} ihu;
 		struct {
 			bool wildcard; /* retraction of everything */
@@ -122,10 +123,12 @@ bool babel_build_ack(struct babel_build *b, uint16_t opaque);
 bool babel_build_hello(struct babel_build *b, uint16_t seqno, uint16_t interval, uint32_t time);
 
 enum {
-	/* Ours, of those for experiments (RFC 8966 8, 112 to 126), which others skip: "wl", then
-	 * the share of our packets that the sender of an IHU misses, 16 bits, 65535: all. */
+	/* Ours, of those for experiments (RFC 8966 8, 112 to 126), which others skip: "wl" as the
+	 * data path measured it, "wh" as hellos are missing, then the share of our packets that the
+	 * sender of an IHU does not get, 16 bits, 65535: all. */
 	BABEL_SUB_LOSS = 112,
-	BABEL_SUB_LOSS_MARK = 0x776c,
+	BABEL_SUB_LOSS_DATA = 0x776c,
+	BABEL_SUB_LOSS_HELLOS = 0x7768,
 };
 
 struct babel_ihu {
@@ -134,6 +137,7 @@ struct babel_ihu {
 	bool has_time;
 	uint32_t origin, receive;
 	uint16_t loss; /* 0: not said */
+	bool loss_of_hellos;
 };
 bool babel_build_ihu(struct babel_build *b, const struct babel_ihu *i);
 
