@@ -236,6 +236,7 @@ void bed_collect(struct bed *bed)
 {
 	for (unsigned int i = 0; i < 2; i++) {
 		struct bed_node *n = &bed->node[i];
+		struct ike_conn_status s;
 		struct ike_datagram d;
 		struct ike_event e;
 
@@ -247,6 +248,9 @@ void bed_collect(struct bed *bed)
 		}
 		while (ike_output(n->ike, &d))
 			wire_send(bed, i, &d);
+		/* what status says is sent on is what the data path was told */
+		if (ike_conn_status(n->ike, BED_CONN, &s) == 0)
+			assert_int_equal(s.outbound_child, n->outbound);
 	}
 }
 

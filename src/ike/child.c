@@ -190,7 +190,7 @@ void ike_child_outbound(struct ike_child *child, wtime now)
 	conn->outbound_at = WTIME_NEVER;
 	if (conn->outbound == child->info.child)
 		return;
-	conn->outbound = child->info.child;
+	conn->outbound = conn->told_outbound = child->info.child;
 	child_emit(child, IKE_EVENT_CHILD_OUTBOUND);
 }
 
@@ -257,6 +257,8 @@ void ike_child_remove(struct ike_child *child)
 {
 	child_emit(child, IKE_EVENT_CHILD_DOWN);
 	child_forget_outbound(child);
+	if (child->conn->told_outbound == child->info.child)
+		child->conn->told_outbound = 0;
 	ike_child_free(child);
 }
 

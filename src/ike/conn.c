@@ -398,6 +398,6 @@ int ike_conn_status(const struct ike *ike, uint32_t id, struct ike_conn_status *
 			ret->children[ret->child_count] = child->info;
 		ret->child_count++;
 	}
-	ret->outbound_child = conn->outbound;
+	ret->outbound_child = conn->told_outbound;
 	return 0;
 }

@@ -188,7 +188,7 @@ struct ike_conn_status {
 	unsigned int sa_count;    /* IKE SAs alive, the one in use among them */
 	unsigned int child_count; /* children alive, also beyond the array */
 	struct ike_child_info children[IKE_STATUS_CHILDREN]; /* newest first */
-	uint32_t outbound_child;                             /* 0: none */
+	uint32_t outbound_child; /* of the last CHILD_OUTBOUND, until its CHILD_DOWN; 0: none */
 };
 
 /* -ENOENT or 0. */

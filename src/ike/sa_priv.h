@@ -117,7 +117,8 @@ struct ike_conn {
 	wtime retry_at;       /* next attempt; NEVER: none planned */
 	wtime child_retry_at; /* when a missing child is made; NEVER: not wanted */
 	unsigned int child_fails;
-	uint32_t outbound;      /* child that is sent on, 0: none */
+	uint32_t outbound;      /* child that is sent on, 0: none fit for it */
+	uint32_t told_outbound; /* of the last CHILD_OUTBOUND, until its CHILD_DOWN */
 	uint32_t outbound_next; /* takes over at outbound_at; 0: none */
 	wtime outbound_at;
 	wtime heard; /* the data path's word */
