@@ -13,15 +13,15 @@
 #include "wire/icmp.h"
 #include "wire/ip.h"
 
-enum { PROBES_LOST = 5, PROBES_RECENT = 16, GREETINGS = 3, PROBE_ID = 0x7766, PACKET = 128 };
+enum { PROBES_LOST = 5, PROBES_RECENT = 16, GREETINGS = 4, PROBE_ID = 0x7766, PACKET = 128 };
 
 #define QUIET_US (500 * W_MS)
 #define PROBE_US (200 * W_MS)
 #define QUICK_US (100 * W_MS) /* the same, when a neighbour doubts the link, too */
 #define DEAD_US  (1 * W_SEC)  /* between echoes to a link that is down */
 #define MUTE_US  (10 * W_SEC) /* and to a peer that never answered one */
-#define GREET_US (1 * W_SEC)
-#define SLACK_US (50 * W_MS) /* until what was sealed is sent */
+#define GREET_US (200 * W_MS) /* until the second greeting; to each further one twice as long */
+#define SLACK_US (50 * W_MS)  /* until what was sealed is sent */
 
 static struct ipaddr all_nodes(void)
 {
@@ -121,14 +121,19 @@ static void suspect(struct node *n, struct node_link *l, wtime now)
 	babel_iface_doubt(n->babel, l->slot + 1, now);
 }
 
-/* Does the peer answer an echo at all? One that did so before may have become another. */
+/* Does the peer answer an echo at all? One that did so before may have become another. The end that
+ * has the keys first greets one that is still installing them, and that greeting is lost: the next
+ * one comes soon, since until it is known that the peer answers, a cut is noticed by IKE alone, ten
+ * times later. On a way whose round trip is longer than the first pauses, the last pause is long
+ * enough to be fair: 3 s in all. */
 static void greet(struct node *n, struct node_link *l, wtime now)
 {
+	int64_t pause_us = GREET_US << l->greetings >> 1;
 	unsigned int out = l->probes_out;
 	wtime next = l->probe_next;
 
 	if (!l->outbound || l->answered ||
-		(l->greetings && !wtime_due(wtime_add(l->greeted_at, GREET_US), now)))
+		(l->greetings && !wtime_due(wtime_add(l->greeted_at, pause_us), now)))
 		return;
 	if (l->greetings >= GREETINGS) {
 		l->answers_echo &= l->heard_us <= l->greeted_at.us;

@@ -253,6 +253,56 @@ static void a_link_that_ends_as_it_begins(void **state)
 	sim_free(s);
 }
 
+/* Drops the ESP of a link's first moments, as an end does that has no keys yet. */
+struct first_moments {
+	struct sim *s;
+	wtime begin; /* 0: nothing was sent yet */
+};
+
+static bool after_the_first_moments(void *ctx, unsigned int from, unsigned int to, bool ike,
+	struct view data)
+{
+	struct first_moments *f = ctx;
+
+	(void)from;
+	(void)to;
+	(void)data;
+	if (ike)
+		return true;
+	if (!f->begin.us)
+		f->begin = sim_now(f->s);
+	return wtime_diff(sim_now(f->s), f->begin) > 100 * W_MS;
+}
+
+/* The first link there ever was between the two, whose first greetings are lost, is cut half a
+ * second later. */
+static void a_young_link_that_is_cut(void **state)
+{
+	const struct sim_options o = {.seed = 2100, .nodes = 2, .path = {.delay_us = 5 * W_MS}};
+	const struct sim_path cut = {.cut = true};
+	struct sim *s = sim_new(&o);
+	struct first_moments f = {.s = s};
+
+	(void)state;
+	sim_filter_set(s, after_the_first_moments, &f);
+	for (unsigned int i = 0; i < o.nodes; i++)
+		sim_start(s, i);
+	assert_true(sim_run_until(s, 30 * W_SEC, sim_mesh_up));
+	sim_run(s, W_SEC / 2);
+	for (unsigned int i = 0; i < o.nodes; i++) {
+		sim_path_set(s, i, 1 - i, &cut);
+		assert_int_equal(sim_links_up(s, i, false), 1);
+	}
+	for (int64_t t = 0; t < 2 * W_SEC; t += SPACE) {
+		sim_send(s, A, B, IP4);
+		sim_send(s, B, A, IP4);
+		sim_run(s, SPACE);
+	}
+	for (unsigned int i = 0; i < o.nodes; i++)
+		assert_int_equal(sim_links_up(s, i, false), 0);
+	sim_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -260,6 +310,7 @@ int main(void)
 		cmocka_unit_test(the_next_exit_is_taken),
 		cmocka_unit_test(a_death_makes_no_storm),
 		cmocka_unit_test(a_link_that_ends_as_it_begins),
+		cmocka_unit_test(a_young_link_that_is_cut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
