@@ -126,3 +126,20 @@ int tool_ask_part(const struct tool *t, const struct ctl_request *q, struct tool
 {
 	return ask(t, q, true, ret);
 }
+
+int tool_show(const struct tool *t, const struct ctl_request *q, tool_show_fn *show)
+{
+	struct tool_reply r;
+	struct buf out = {0};
+	int code = tool_ask(t, q, &r);
+
+	if (code != TOOL_DONE)
+		return code;
+	if (!t->json) {
+		show(value_root(r.doc), &out, t->colour);
+		code = tool_print(&out);
+	}
+	buf_free(&out);
+	tool_reply_free(&r);
+	return code;
+}

@@ -18,9 +18,10 @@ static int by_count(const void *a, const void *b)
 	return x->count < y->count ? 1 : x->count > y->count ? -1 : 0;
 }
 
-static void show(const struct value *drops, struct buf *out, bool colour)
+static void show(const struct value *reply, struct buf *out, bool colour)
 {
 	static const char *const head[] = {"REASON", ">PACKETS", NULL};
+	const struct value *drops = value_get(reply, "drops");
 	size_t n = value_count(drops), used = 0;
 	struct drop *list = w_calloc(n ? n : 1, sizeof(*list));
 	struct table *t;
@@ -54,18 +55,7 @@ static void show(const struct value *drops, struct buf *out, bool colour)
 
 int tool_drops(struct tool *t)
 {
-	struct ctl_request q = {.command = CTL_DROPS};
-	struct tool_reply r;
-	struct buf out = {0};
-	int code = tool_ask(t, &q, &r);
+	const struct ctl_request q = {.command = CTL_DROPS};
 
-	if (code != TOOL_DONE)
-		return code;
-	if (!t->json) {
-		show(value_get(value_root(r.doc), "drops"), &out, t->colour);
-		code = tool_print(&out);
-	}
-	buf_free(&out);
-	tool_reply_free(&r);
-	return code;
+	return tool_show(t, &q, show);
 }

@@ -148,28 +148,23 @@ static void show_link(struct buf *out, const struct value *link, bool colour)
 	show_transfer(out, link);
 }
 
-int tool_links(struct tool *t)
+static void show(const struct value *reply, struct buf *out, bool colour)
 {
-	struct ctl_request q = {.command = CTL_LINKS};
-	struct tool_reply r;
-	struct buf out = {0};
-	const struct value *links;
-	int code = tool_ask(t, &q, &r);
+	const struct value *links = value_get(reply, "links");
 
-	if (code != TOOL_DONE)
-		return code;
-	links = value_get(value_root(r.doc), "links");
 	for (size_t i = 0; i < value_count(links); i++) {
-		buf_add_str(&out, i ? "\n" : "");
-		show_link(&out, value_at(links, i), t->colour);
+		buf_add_str(out, i ? "\n" : "");
+		show_link(out, value_at(links, i), colour);
 	}
 	if (!value_count(links))
-		buf_add_str(&out,
+		buf_add_str(out,
 			"no links: the registry has no other node of a family that "
 			"endpoints have, or peers excludes them\n");
-	if (!t->json)
-		code = tool_print(&out);
-	buf_free(&out);
-	tool_reply_free(&r);
-	return code;
+}
+
+int tool_links(struct tool *t)
+{
+	const struct ctl_request q = {.command = CTL_LINKS};
+
+	return tool_show(t, &q, show);
 }

@@ -15,10 +15,11 @@ static const char *reach_text(const struct value *n, char out[static 17])
 	return out;
 }
 
-static void show(const struct value *neighbours, struct buf *out, bool colour)
+static void show(const struct value *reply, struct buf *out, bool colour)
 {
 	static const char *const head[] = {"LINK", "ADDRESS", ">RTT", ">RXCOST", ">TXCOST", "REACH",
 		NULL};
+	const struct value *neighbours = value_get(reply, "neighbours");
 	struct table *t;
 	char text[TEXT_FIGURE], reach[17];
 
@@ -43,18 +44,7 @@ static void show(const struct value *neighbours, struct buf *out, bool colour)
 
 int tool_neighbours(struct tool *t)
 {
-	struct ctl_request q = {.command = CTL_NEIGHBOURS};
-	struct tool_reply r;
-	struct buf out = {0};
-	int code = tool_ask(t, &q, &r);
+	const struct ctl_request q = {.command = CTL_NEIGHBOURS};
 
-	if (code != TOOL_DONE)
-		return code;
-	if (!t->json) {
-		show(value_get(value_root(r.doc), "neighbours"), &out, t->colour);
-		code = tool_print(&out);
-	}
-	buf_free(&out);
-	tool_reply_free(&r);
-	return code;
+	return tool_show(t, &q, show);
 }

@@ -21,10 +21,11 @@ static void segments(const struct value *policy, struct buf *out)
 	buf_add(out, "", 1);
 }
 
-static void show(const struct value *policies, struct buf *out, bool colour)
+static void show(const struct value *reply, struct buf *out, bool colour)
 {
 	static const char *const head[] = {"POLICY", "SOURCE", "DESTINATION", "STATE", ">CANDIDATE",
 		">PACKETS", ">BYTES", ">DROPPED", "SEGMENTS", NULL};
+	const struct value *policies = value_get(reply, "policies");
 	struct table *t;
 	char text[TEXT_FIGURE];
 
@@ -57,18 +58,7 @@ static void show(const struct value *policies, struct buf *out, bool colour)
 
 int tool_policies(struct tool *t)
 {
-	struct ctl_request q = {.command = CTL_POLICIES};
-	struct tool_reply r;
-	struct buf out = {0};
-	int code = tool_ask(t, &q, &r);
+	const struct ctl_request q = {.command = CTL_POLICIES};
 
-	if (code != TOOL_DONE)
-		return code;
-	if (!t->json) {
-		show(value_get(value_root(r.doc), "policies"), &out, t->colour);
-		code = tool_print(&out);
-	}
-	buf_free(&out);
-	tool_reply_free(&r);
-	return code;
+	return tool_show(t, &q, show);
 }

@@ -202,26 +202,17 @@ static int wait_up(const struct tool *t)
 	}
 }
 
+static void show(const struct value *s, struct buf *out, bool colour)
+{
+	show_node(out, s);
+	show_counts(out, s);
+	show_links(out, value_get(s, "links"), colour);
+}
+
 int tool_status(struct tool *t)
 {
-	struct ctl_request q = {.command = CTL_STATUS};
-	struct tool_reply r;
-	struct buf out = {0};
-	const struct value *s;
+	const struct ctl_request q = {.command = CTL_STATUS};
 	int code = t->options & TOOL_WAIT ? wait_up(t) : TOOL_DONE;
 
-	if (code == TOOL_DONE)
-		code = tool_ask(t, &q, &r);
-	if (code != TOOL_DONE)
-		return code;
-	s = value_root(r.doc);
-	if (!t->json) {
-		show_node(&out, s);
-		show_counts(&out, s);
-		show_links(&out, value_get(s, "links"), t->colour);
-		code = tool_print(&out);
-	}
-	buf_free(&out);
-	tool_reply_free(&r);
-	return code;
+	return code == TOOL_DONE ? tool_show(t, &q, show) : code;
 }

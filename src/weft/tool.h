@@ -56,6 +56,10 @@ void tool_reply_free(struct tool_reply *r);
 int tool_ask(const struct tool *t, const struct ctl_request *q, struct tool_reply *ret);
 /* The same for a part of a list: only a refusal is printed. */
 int tool_ask_part(const struct tool *t, const struct ctl_request *q, struct tool_reply *ret);
+/* What a reply looks like to a person, appended to out. */
+typedef void tool_show_fn(const struct value *reply, struct buf *out, bool colour);
+/* Asks, and prints the reply as show has it (with --json: as it came). */
+int tool_show(const struct tool *t, const struct ctl_request *q, tool_show_fn *show);
 /* Prints text as it is; TOOL_DONE, or TOOL_FAILED when it could not be written. */
 int tool_print(const struct buf *text);
 

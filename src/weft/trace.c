@@ -91,21 +91,10 @@ static void show(const struct value *r, struct buf *out, bool colour)
 int tool_trace(struct tool *t)
 {
 	struct ctl_request q = {.command = CTL_TRACE};
-	struct tool_reply r;
-	struct buf out = {0};
-	int code, n;
+	int n;
 
 	n = snprintf(q.argument, sizeof(q.argument), "%s %s", t->word[0], t->word[1]);
 	if (n < 0 || (size_t)n >= sizeof(q.argument))
 		return tool_fail("these are no addresses; write them as 10.1.0.1 10.2.0.1");
-	code = tool_ask(t, &q, &r);
-	if (code != TOOL_DONE)
-		return code;
-	if (!t->json) {
-		show(value_root(r.doc), &out, t->colour);
-		code = tool_print(&out);
-	}
-	buf_free(&out);
-	tool_reply_free(&r);
-	return code;
+	return tool_show(t, &q, show);
 }
