@@ -263,9 +263,10 @@ static void *user(void *ctx)
 	return NULL;
 }
 
-static void test_life(void **state)
+/* Runs an engine of each back end while `meanwhile` is at it, and until that stops it: then nothing
+ * is left behind. */
+static void live(void *(*meanwhile)(void *))
 {
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		struct buf before = kernel_now(), error = {0};
 		size_t fds = count_fds();
@@ -276,7 +277,7 @@ static void test_life(void **state)
 		fixture_init(&f, i ? os_net_portable() : os_net_linux());
 		if (start(&f, &e, &error) < 0)
 			fail_msg("%.*s", (int)error.n, (char *)error.p);
-		assert_int_equal(pthread_create(&thread, NULL, user, &f), 0);
+		assert_int_equal(pthread_create(&thread, NULL, meanwhile, &f), 0);
 		assert_int_equal(engine_run(e), 0);
 		assert_int_equal(pthread_join(thread, NULL), 0);
 		engine_free(e);
@@ -285,6 +286,12 @@ static void test_life(void **state)
 		assert_kernel(&before);
 		ed25519_free(f.key);
 	}
+}
+
+static void test_life(void **state)
+{
+	(void)state;
+	live(user);
 }
 
 static bool kernel_shows(const char *text)
@@ -326,23 +333,7 @@ static void *trouble_tun(void *ctx)
 static void test_tun_taken_away(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 2; i++) {
-		struct buf before = kernel_now(), error = {0};
-		size_t fds = count_fds();
-		struct engine *e = NULL;
-		struct fixture f;
-		pthread_t thread;
-
-		fixture_init(&f, i ? os_net_portable() : os_net_linux());
-		assert_int_equal(start(&f, &e, &error), 0);
-		assert_int_equal(pthread_create(&thread, NULL, trouble_tun, &f), 0);
-		assert_int_equal(engine_run(e), 0);
-		assert_int_equal(pthread_join(thread, NULL), 0);
-		engine_free(e);
-		assert_int_equal(count_fds(), fds);
-		assert_kernel(&before);
-		ed25519_free(f.key);
-	}
+	live(trouble_tun);
 }
 
 int main(void)

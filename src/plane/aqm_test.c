@@ -6,10 +6,9 @@
 #include <string.h>
 #include <cmocka.h>
 #include "base/cur.h"
-#include "base/mem.h"
 #include "plane/rig_test.h"
 
-enum { A = 1, B = 2, STEP = 1000, SEGMENTS = 10, SIZE = 1300 };
+enum { STEP = 1000, SEGMENTS = 10, SIZE = 1300 };
 
 /* Marks until `end`, with a frame of `len` bytes each ms; the queue is seen empty each `empty`
  * steps (0: never). */
@@ -71,37 +70,20 @@ static void small_packets_are_never_the_ones(void **state)
 	assert_int_equal(marks(&a, &now, 1001 * STEP, 1400, 0), 1);
 }
 
-/* A - B, one link; a's queue stands. */
-struct pair_rig {
-	struct rig a, b;
-	uint8_t data[65536];
-};
-
-static int pair_setup(void **state)
+/* a's queue stands. */
+static int standing_setup(void **state)
 {
-	struct pair_rig *t = w_calloc(1, sizeof(*t));
+	struct rig_pair *t;
 
-	assert_non_null(t);
-	rig_init(&t->a, A, 1, (const unsigned int[]){B}, (const unsigned int[]){0});
-	rig_init(&t->b, B, 1, (const unsigned int[]){A}, (const unsigned int[]){0});
+	(void)rig_pair_setup(state);
+	t = *state;
 	t->a.tun_stands = true;
 	t->a.now.us += W_SEC;
-	*state = t;
-	return 0;
-}
-
-static int pair_teardown(void **state)
-{
-	struct pair_rig *t = *state;
-
-	rig_done(&t->a);
-	rig_done(&t->b);
-	w_free(t);
 	return 0;
 }
 
 /* A superpacket of TCP goes into a; what comes out of b is cut. */
-static void super_send(struct pair_rig *t, uint8_t version, uint8_t tos)
+static void super_send(struct rig_pair *t, uint8_t version, uint8_t tos)
 {
 	struct plane_down off = {.type = PLANE_DOWN_MERGE, .flags = 0};
 	uint32_t ip = version == 4 ? 20 : 40;
@@ -135,7 +117,7 @@ static void super_send(struct pair_rig *t, uint8_t version, uint8_t tos)
 
 /* All of b's frames are whole, of one traffic class, and those of the superpacket from `first` on.
  */
-static void expect_segments(struct pair_rig *t, uint8_t version, uint8_t tos, uint32_t first)
+static void expect_segments(struct rig_pair *t, uint8_t version, uint8_t tos, uint32_t first)
 {
 	uint32_t ip = version == 4 ? 20 : 40;
 
@@ -151,7 +133,7 @@ static void expect_segments(struct pair_rig *t, uint8_t version, uint8_t tos, ui
 
 static void who_knows_ecn_gets_a_mark(void **state)
 {
-	struct pair_rig *t = *state;
+	struct rig_pair *t = *state;
 	struct plane_counters c;
 
 	for (unsigned int i = 0; i < 4; i++) {
@@ -168,7 +150,7 @@ static void who_knows_ecn_gets_a_mark(void **state)
 
 static void others_lose_one_segment(void **state)
 {
-	struct pair_rig *t = *state;
+	struct rig_pair *t = *state;
 
 	for (uint8_t version = 4; version <= 6; version += 2) {
 		super_send(t, version, 0xb8);
@@ -184,7 +166,7 @@ static void others_lose_one_segment(void **state)
 
 static void a_ping_is_left_alone(void **state)
 {
-	struct pair_rig *t = *state;
+	struct rig_pair *t = *state;
 	struct packet ping = {.version = 6,
 		.proto = 58,
 		.src = "fd00:1::5",
@@ -200,7 +182,7 @@ static void a_ping_is_left_alone(void **state)
 	assert_int_equal(rig_dropped(&t->a), 0);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, pair_setup, pair_teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, standing_setup, rig_pair_teardown)
 
 int main(void)
 {

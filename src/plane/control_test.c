@@ -4,49 +4,14 @@
 #include <stdarg.h>
 #include <string.h>
 #include <cmocka.h>
-#include "base/mem.h"
 #include "plane/rig_test.h"
 #include "wire/icmp.h"
 
 enum { A = 1, B = 2 };
 
-struct nodes {
-	struct rig a, b;
-	uint8_t data[2048];
-};
-
-static int setup(void **state)
+static void tun(struct rig_pair *n)
 {
-	struct nodes *n = w_calloc(1, sizeof(*n));
-
-	assert_non_null(n);
-	rig_init(&n->a, A, 1, (const unsigned int[]){B}, (const unsigned int[]){0});
-	rig_init(&n->b, B, 1, (const unsigned int[]){A}, (const unsigned int[]){0});
-	*state = n;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct nodes *n = *state;
-
-	rig_done(&n->a);
-	rig_done(&n->b);
-	w_free(n);
-	return 0;
-}
-
-static const struct packet good = {.version = 6,
-	.proto = 17,
-	.src = "fd00:1::5",
-	.dst = "fd00:2::1",
-	.sport = 1000,
-	.dport = 2000,
-	.len = 200};
-
-static void tun(struct nodes *n)
-{
-	rig_tun(&n->a, n->data, packet_make(n->data, &good));
+	rig_tun(&n->a, n->data, packet_make(n->data, &rig_udp6));
 }
 
 static void down(struct rig *r, struct plane_down m)
@@ -66,7 +31,7 @@ static size_t count_ups(const struct rig *r, enum plane_up_type type)
 /* A packet that waits in a batch is sealed with the SA it was meant for, before that goes. */
 static void what_waits_is_sealed_before_its_sa_goes(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 	struct toy_sa next = n->a.out[0], next_in = n->b.in[0];
 
 	next.spi = next_in.spi = 99;
@@ -96,7 +61,7 @@ static void what_waits_is_sealed_before_its_sa_goes(void **state)
 
 static void a_link_that_goes_comes_back_once(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 
 	tun(n);
 	down(&n->a, (struct plane_down){.type = PLANE_DOWN_LINK_REMOVE, .slot = 0});
@@ -112,7 +77,7 @@ static void a_link_that_goes_comes_back_once(void **state)
 
 static void what_cannot_be_added_comes_back_once(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 	struct toy_sa twice = n->a.in[0];
 	struct plane_link_state state_of = {0};
 
@@ -131,7 +96,7 @@ static void what_cannot_be_added_comes_back_once(void **state)
 
 static void the_former_snapshot_comes_back(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 	struct plane_snapshot next = n->a.snapshot;
 
 	next.generation = 2;
@@ -153,7 +118,7 @@ static void the_former_snapshot_comes_back(void **state)
  */
 static void limits_are_told_once(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 
 	n->a.out[0].soft = 3;
 	n->a.out[0].hard = 6;
@@ -170,7 +135,7 @@ static void limits_are_told_once(void **state)
 }
 
 /* Carries one packet whose outer source is port, and returns how often a move was told by now. */
-static size_t from_port(struct nodes *n, uint16_t port)
+static size_t from_port(struct rig_pair *n, uint16_t port)
 {
 	tun(n);
 	rig_round(&n->a);
@@ -182,7 +147,7 @@ static size_t from_port(struct nodes *n, uint16_t port)
 
 static void a_peer_that_moved_is_told_with_measure(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 
 	assert_int_equal(from_port(n, 13000), 0);
 	assert_int_equal(from_port(n, 14000), 1);
@@ -198,7 +163,7 @@ static void a_peer_that_moved_is_told_with_measure(void **state)
 /* A question whether the peer is elsewhere now goes there, and what follows goes as before. */
 static void one_packet_goes_elsewhere(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 	struct plane_down m = {.type = PLANE_DOWN_SEAL, .slot = 0};
 	uint8_t packet[40] = {0x60, [6] = 59, 255, 0xfe, 0x80, [24] = 0xfe, 0x80};
 
@@ -217,7 +182,7 @@ static void one_packet_goes_elsewhere(void **state)
 /* An old packet that comes late from elsewhere says nothing about where the peer is. */
 static void late_packets_move_nobody(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 	struct udp_rx late;
 	uint8_t copy[512];
 
@@ -251,7 +216,7 @@ static void ike(struct rig *r, uint64_t spi_i, uint64_t spi_r)
 	plane_input_udp(r->plane, &b, 1, r->now);
 }
 
-static size_t refused(const struct nodes *n)
+static size_t refused(const struct rig_pair *n)
 {
 	return rig_drops(&n->b, DROP_PUNT_LIMIT);
 }
@@ -259,7 +224,7 @@ static size_t refused(const struct nodes *n)
 /* A peer among made-up ones gets through when it asks again; each kind has its own measure. */
 static void who_asks_again_is_heard(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 	size_t ups;
 
 	for (uint64_t spi = 100; spi < 1000; spi++)
@@ -292,7 +257,7 @@ static void who_asks_again_is_heard(void **state)
 /* Unknown SPIs are limited, established ones are not. */
 static void ike_goes_up(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 
 	for (unsigned int i = 0; i < 15; i++)
 		ike(&n->b, 100 + i, 8);
@@ -313,7 +278,7 @@ static void ike_goes_up(void **state)
 
 static void keepalives_are_not_drops(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 	uint8_t keepalive = 0xff;
 	struct udp_rx b = {.data = &keepalive, .len = 1};
 	struct plane_counters c;
@@ -325,7 +290,7 @@ static void keepalives_are_not_drops(void **state)
 	assert_true(rig_balanced(&n->b));
 }
 
-static void echo(struct nodes *n, const char *dst, uint8_t type)
+static void echo(struct rig_pair *n, const char *dst, uint8_t type)
 {
 	struct packet f = {.version = 6,
 		.proto = 58,
@@ -342,7 +307,7 @@ static void echo(struct nodes *n, const char *dst, uint8_t type)
 static void echo_requests_are_answered(void **state)
 {
 	static const char *const dst[] = {"fe80::2:0", "ff02::1"};
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 
 	for (size_t i = 0; i < 2; i++) {
 		const uint8_t *p;
@@ -368,7 +333,7 @@ static void echo_requests_are_answered(void **state)
 
 static void echo_replies_go_up(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 
 	echo(n, "fe80::2:0", 129);
 	assert_int_equal(n->b.ups, 1);
@@ -399,7 +364,7 @@ static void ids(struct rig *r, const char *bytes, size_t n)
 
 static void an_echo_goes_as_if_from_the_tun(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 	uint32_t len = probe(n->data, false, 7, 0x4142);
 
 	down(&n->a, (struct plane_down){.type = PLANE_DOWN_ECHO, .data = view_of(n->data, len)});
@@ -422,7 +387,7 @@ static void an_echo_goes_as_if_from_the_tun(void **state)
 
 static void answers_to_its_identifier_go_up(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 	uint32_t len = probe(n->data, true, 64, 0x4142);
 
 	ids(&n->a, "ABCD", 4);
@@ -444,7 +409,7 @@ static void answers_to_its_identifier_go_up(void **state)
 
 static void errors_about_its_identifier_go_up(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 	struct ipaddr router;
 	struct ip_view v;
 	struct icmp_error e = {.type = ICMP_TIME_EXCEEDED, .source = &router, .about = &v};
@@ -474,7 +439,7 @@ static void errors_about_its_identifier_go_up(void **state)
 /* What a peer sends for the control side alone has a measure, a second. */
 static void one_peer_does_not_fill_the_ring(void **state)
 {
-	struct nodes *n = *state;
+	struct rig_pair *n = *state;
 	size_t ups = 0;
 
 	for (int i = 0; i < 2500; i++) {
@@ -490,7 +455,7 @@ static void one_peer_does_not_fill_the_ring(void **state)
 	assert_int_equal(n->b.ups, 1);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, rig_pair_setup, rig_pair_teardown)
 
 int main(void)
 {

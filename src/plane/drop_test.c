@@ -3,44 +3,22 @@
 #include <stdarg.h>
 #include <string.h>
 #include <cmocka.h>
-#include "base/mem.h"
 #include "plane/rig_test.h"
 
 enum { A = 1, B = 2 };
 
-/* a's TUN side and b's link side are looked at; a also sends what no plane would. */
-struct nodes {
-	struct rig a, b;
-	uint8_t data[2048];
-};
-
-static const struct packet good6 = {.version = 6,
-	.proto = 17,
-	.src = "fd00:1::5",
-	.dst = "fd00:2::1",
-	.sport = 1000,
-	.dport = 2000,
-	.len = 200};
-static const struct packet good4 = {.version = 4,
-	.proto = 17,
-	.src = "10.1.0.5",
-	.dst = "10.2.0.1",
-	.sport = 1000,
-	.dport = 2000,
-	.len = 200};
-
-static void tun(struct nodes *n, struct packet f)
+static void tun(struct rig_pair *n, struct packet f)
 {
 	rig_tun(&n->a, n->data, packet_make(n->data, &f));
 	rig_round(&n->a);
 }
 
-static void over(struct nodes *n, struct packet f)
+static void over(struct rig_pair *n, struct packet f)
 {
 	rig_inject(&n->a, 0, &n->b, n->data, packet_make(n->data, &f));
 }
 
-static void udp(struct nodes *n, const void *data, uint32_t len, bool truncated)
+static void udp(struct rig_pair *n, const void *data, uint32_t len, bool truncated)
 {
 	struct udp_rx b = {.data = n->data, .len = len, .truncated = truncated, .time = n->b.now};
 
@@ -51,35 +29,35 @@ static void udp(struct nodes *n, const void *data, uint32_t len, bool truncated)
 }
 
 /* Leaves one datagram of a in hand. */
-static void one_sealed(struct nodes *n)
+static void one_sealed(struct rig_pair *n)
 {
-	tun(n, good6);
+	tun(n, rig_udp6);
 	assert_int_equal(n->a.rx_count, 1);
 }
 
-static void carry(struct nodes *n)
+static void carry(struct rig_pair *n)
 {
 	n->a.rx[0].socket = 0;
 	rig_carry(&n->a, 0, &n->b);
 	rig_round(&n->b);
 }
 
-static void runt(struct nodes *n)
+static void runt(struct rig_pair *n)
 {
 	udp(n, "abc", 3, false);
 }
 
-static void truncated(struct nodes *n)
+static void truncated(struct rig_pair *n)
 {
 	udp(n, NULL, 1400, true);
 }
 
-static void unknown_spi(struct nodes *n)
+static void unknown_spi(struct rig_pair *n)
 {
 	udp(n, "\377\377\377\377 and what is behind it", 20, false);
 }
 
-static void replay_duplicate(struct nodes *n)
+static void replay_duplicate(struct rig_pair *n)
 {
 	uint8_t copy[512];
 	struct udp_rx again;
@@ -93,52 +71,52 @@ static void replay_duplicate(struct nodes *n)
 	rig_round(&n->b);
 }
 
-static void replay_old(struct nodes *n)
+static void replay_old(struct rig_pair *n)
 {
 	n->b.in[0].t.highest = 1000;
 	one_sealed(n);
 	carry(n);
 }
 
-static void not_authentic(struct nodes *n)
+static void not_authentic(struct rig_pair *n)
 {
 	one_sealed(n);
 	n->a.rx[0].data[20] ^= 1;
 	carry(n);
 }
 
-static void ecn(struct nodes *n)
+static void ecn(struct rig_pair *n)
 {
 	one_sealed(n);
 	n->a.rx[0].tos = 3;
 	carry(n);
 }
 
-static void no_sa(struct nodes *n)
+static void no_sa(struct rig_pair *n)
 {
 	struct plane_down m = {.type = PLANE_DOWN_SA_OUTBOUND, .slot = 0};
 
 	plane_down(n->a.plane, &m, n->a.now);
-	tun(n, good6);
+	tun(n, rig_udp6);
 }
 
-static void hard_limit(struct nodes *n)
+static void hard_limit(struct rig_pair *n)
 {
 	n->a.out[0].hard = 0;
-	tun(n, good6);
+	tun(n, rig_udp6);
 	assert_non_null(rig_find(&n->a, PLANE_UP_HARD_LIMIT));
 }
 
-static void tx_error(struct nodes *n)
+static void tx_error(struct rig_pair *n)
 {
 	n->a.out[0].broken = true;
-	tun(n, good6);
+	tun(n, rig_udp6);
 }
 
-static void tx_backpressure(struct nodes *n)
+static void tx_backpressure(struct rig_pair *n)
 {
 	while (rig_drops(&n->a, DROP_TX_BACKPRESSURE) == 0) {
-		struct packet f = good6;
+		struct packet f = rig_udp6;
 
 		f.len = 200 + (f.len + 1) % 2;
 		f.tos = n->data[1] ? 0 : 2;
@@ -147,9 +125,9 @@ static void tx_backpressure(struct nodes *n)
 	rig_round(&n->a);
 }
 
-static void aqm(struct nodes *n)
+static void aqm(struct rig_pair *n)
 {
-	struct packet f = good6;
+	struct packet f = rig_udp6;
 
 	n->a.tun_stands = true;
 	n->a.now.us += W_SEC;
@@ -157,71 +135,71 @@ static void aqm(struct nodes *n)
 	tun(n, f);
 }
 
-static void bad_ip(struct nodes *n)
+static void bad_ip(struct rig_pair *n)
 {
-	packet_make(n->data, &good6);
+	packet_make(n->data, &rig_udp6);
 	rig_tun(&n->a, n->data, 100);
 	rig_round(&n->a);
 }
 
-static void bad_offload(struct nodes *n)
+static void bad_offload(struct rig_pair *n)
 {
-	packet_make(n->data, &good6);
+	packet_make(n->data, &rig_udp6);
 	rig_tun_gso(&n->a, n->data, 200, (struct gso){.type = GSO_TCP4, .size = 100});
 	rig_round(&n->a);
 }
 
-static void martian(struct nodes *n)
+static void martian(struct rig_pair *n)
 {
-	struct packet f = good4;
+	struct packet f = rig_udp4;
 
 	f.src = "127.0.0.1";
 	tun(n, f);
 }
 
-static void own_source(struct nodes *n)
+static void own_source(struct rig_pair *n)
 {
-	struct packet f = good6;
+	struct packet f = rig_udp6;
 
 	f.src = "fd00:2::1";
 	f.dst = "fd00:1::1";
 	over(n, f);
 }
 
-static void link_local(struct nodes *n)
+static void link_local(struct rig_pair *n)
 {
-	struct packet f = good6;
+	struct packet f = rig_udp6;
 
 	f.dst = "fe80::1";
 	tun(n, f);
 }
 
-static void multicast(struct nodes *n)
+static void multicast(struct rig_pair *n)
 {
-	struct packet f = good6;
+	struct packet f = rig_udp6;
 
 	f.dst = "ff05::1";
 	tun(n, f);
 }
 
-static void loop(struct nodes *n)
+static void loop(struct rig_pair *n)
 {
-	struct packet f = good4;
+	struct packet f = rig_udp4;
 
 	f.dst = "198.51.100.7";
 	f.dport = 13000;
 	tun(n, f);
 }
 
-static void no_route(struct nodes *n)
+static void no_route(struct rig_pair *n)
 {
-	struct packet f = good6;
+	struct packet f = rig_udp6;
 
 	f.dst = "fd00:77::1";
 	tun(n, f);
 }
 
-static void special_route(struct nodes *n, uint32_t hop)
+static void special_route(struct rig_pair *n, uint32_t hop)
 {
 	static const unsigned int peers[] = {B};
 	struct fib_entry e = rig_route("fd00:77::/32", NULL, hop);
@@ -230,55 +208,55 @@ static void special_route(struct nodes *n, uint32_t hop)
 	no_route(n);
 }
 
-static void unreachable(struct nodes *n)
+static void unreachable(struct rig_pair *n)
 {
 	special_route(n, RIG_UNREACHABLE);
 }
 
-static void blackhole(struct nodes *n)
+static void blackhole(struct rig_pair *n)
 {
 	special_route(n, RIG_BLACKHOLE);
 }
 
-static void link_down(struct nodes *n)
+static void link_down(struct rig_pair *n)
 {
 	n->a.link[0].usable = false;
-	tun(n, good6);
+	tun(n, rig_udp6);
 }
 
 /* b sends back over the link what has no business there. */
-static void through_b(struct nodes *n, uint8_t hop_limit)
+static void through_b(struct rig_pair *n, uint8_t hop_limit)
 {
-	struct packet f = good6;
+	struct packet f = rig_udp6;
 
 	f.hop_limit = hop_limit;
 	f.dst = "fd00:1::9";
 	over(n, f);
 }
 
-static void hop_limit(struct nodes *n)
+static void hop_limit(struct rig_pair *n)
 {
 	through_b(n, 1);
 }
 
-static void too_big(struct nodes *n)
+static void too_big(struct rig_pair *n)
 {
-	struct packet f = good6;
+	struct packet f = rig_udp6;
 
 	f.len = 1401;
 	tun(n, f);
 }
 
-static void transit_refused(struct nodes *n)
+static void transit_refused(struct rig_pair *n)
 {
 	n->b.snapshot.transit = false;
 	through_b(n, 9);
 }
 
-static void tun_backpressure(struct nodes *n)
+static void tun_backpressure(struct rig_pair *n)
 {
 	for (unsigned int i = 0; rig_drops(&n->b, DROP_TUN_BACKPRESSURE) == 0; i++) {
-		struct packet f = good6;
+		struct packet f = rig_udp6;
 		struct plane_down m = {.type = PLANE_DOWN_SEAL, .slot = 0};
 
 		assert_true(i < 2 * PLANE_TUN_OUT_MAX);
@@ -291,13 +269,13 @@ static void tun_backpressure(struct nodes *n)
 	rig_round(&n->b);
 }
 
-static void icmp_limit(struct nodes *n)
+static void icmp_limit(struct rig_pair *n)
 {
 	for (int i = 0; i < 200; i++)
 		no_route(n);
 }
 
-static void ike(struct nodes *n, int count)
+static void ike(struct rig_pair *n, int count)
 {
 	static const uint8_t message[4 + 28] = {[4] = 1};
 
@@ -305,41 +283,41 @@ static void ike(struct nodes *n, int count)
 		udp(n, message, sizeof(message), false);
 }
 
-static void punt_full(struct nodes *n)
+static void punt_full(struct rig_pair *n)
 {
 	n->b.up_full = true;
 	ike(n, 1);
 }
 
-static void punt_limit(struct nodes *n)
+static void punt_limit(struct rig_pair *n)
 {
 	ike(n, 11);
 	assert_int_equal(rig_drops(&n->b, DROP_PUNT_LIMIT), 1);
 }
 
-static void punt_unexpected(struct nodes *n)
+static void punt_unexpected(struct rig_pair *n)
 {
-	struct packet f = good6;
+	struct packet f = rig_udp6;
 
 	f.src = "fe80::1:0";
 	f.dst = "fe80::2:0";
 	over(n, f);
 }
 
-static void engines_own(struct nodes *n)
+static void engines_own(struct rig_pair *n)
 {
 	plane_count_drop(n->a.plane, DROP_TUN_ERROR, 1);
 	plane_count_drop(n->a.plane, DROP_COUNT, 1);
 }
 
-static void excluded_interface(struct nodes *n)
+static void excluded_interface(struct rig_pair *n)
 {
 	plane_count_drop(n->a.plane, DROP_EXCLUDED_INTERFACE, 1);
 }
 
 static const struct {
 	enum drop_reason reason;
-	void (*provoke)(struct nodes *n);
+	void (*provoke)(struct rig_pair *n);
 } rows[] = {
 	{DROP_RUNT, runt},
 	{DROP_TRUNCATED, truncated},
@@ -394,12 +372,12 @@ static void every_reason_is_reached(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct nodes *n = w_calloc(1, sizeof(*n));
+		struct rig_pair *n;
 		uint64_t others, mine;
+		void *made;
 
-		assert_non_null(n);
-		rig_init(&n->a, A, 1, (const unsigned int[]){B}, (const unsigned int[]){0});
-		rig_init(&n->b, B, 1, (const unsigned int[]){A}, (const unsigned int[]){0});
+		(void)rig_pair_setup(&made);
+		n = made;
 		rows[i].provoke(n);
 		mine = rig_drops(&n->a, rows[i].reason) + rig_drops(&n->b, rows[i].reason);
 		others = rig_dropped(&n->a) + rig_dropped(&n->b) - mine;
@@ -409,9 +387,7 @@ static void every_reason_is_reached(void **state)
 		if (rows[i].reason != DROP_TUN_ERROR && rows[i].reason != DROP_EXCLUDED_INTERFACE)
 			assert_true(rig_balanced(&n->a) && rig_balanced(&n->b));
 		reached[rows[i].reason] = true;
-		rig_done(&n->a);
-		rig_done(&n->b);
-		w_free(n);
+		(void)rig_pair_teardown(&made);
 	}
 	for (int i = 0; i < DROP_COUNT; i++)
 		if (!reached[i] && !is_the_tunnels((enum drop_reason)i) &&
@@ -444,11 +420,12 @@ static void the_tun_may_not_say(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
-		struct nodes *n = w_calloc(1, sizeof(*n));
-		struct packet f = good6;
+		struct packet f = rig_udp6;
+		struct rig_pair *n;
+		void *made;
 
-		assert_non_null(n);
-		rig_init(&n->a, A, 1, (const unsigned int[]){B}, (const unsigned int[]){0});
+		(void)rig_pair_setup(&made);
+		n = made;
 		f.version = strchr(row[i].dst, ':') ? 6 : 4;
 		f.src = row[i].src;
 		f.dst = row[i].dst;
@@ -456,27 +433,21 @@ static void the_tun_may_not_say(void **state)
 		tun(n, f);
 		if (rig_drops(&n->a, row[i].reason) != 1)
 			fail_msg("%s to %s is not %s", f.src, f.dst, drop_name(row[i].reason));
-		rig_done(&n->a);
-		w_free(n);
+		(void)rig_pair_teardown(&made);
 	}
 }
 
 /* Another port of a tunnel endpoint's host is no loop. */
 static void other_ports_are_no_loop(void **state)
 {
-	struct nodes *n = w_calloc(1, sizeof(*n));
-	struct packet f = good4;
+	struct rig_pair *n = *state;
+	struct packet f = rig_udp4;
 
-	(void)state;
-	assert_non_null(n);
-	rig_init(&n->a, A, 1, (const unsigned int[]){B}, (const unsigned int[]){0});
 	f.dst = "198.51.100.7";
 	f.dport = 443;
 	tun(n, f);
 	assert_int_equal(rig_drops(&n->a, DROP_LOOP), 0);
 	assert_int_equal(rig_drops(&n->a, DROP_NO_ROUTE), 1);
-	rig_done(&n->a);
-	w_free(n);
 }
 
 int main(void)
@@ -484,7 +455,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_reason_is_reached),
 		cmocka_unit_test(the_tun_may_not_say),
-		cmocka_unit_test(other_ports_are_no_loop),
+		cmocka_unit_test_setup_teardown(other_ports_are_no_loop, rig_pair_setup,
+			rig_pair_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

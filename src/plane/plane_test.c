@@ -10,51 +10,10 @@
 
 enum { A = 1, B = 2, C = 3 };
 
-/* A - B, one link. */
-struct pair_rig {
-	struct rig a, b;
-};
-
-static int pair_setup(void **state)
-{
-	struct pair_rig *t = w_calloc(1, sizeof(*t));
-
-	assert_non_null(t);
-	rig_init(&t->a, A, 1, (const unsigned int[]){B}, (const unsigned int[]){0});
-	rig_init(&t->b, B, 1, (const unsigned int[]){A}, (const unsigned int[]){0});
-	*state = t;
-	return 0;
-}
-
-static int pair_teardown(void **state)
-{
-	struct pair_rig *t = *state;
-
-	rig_done(&t->a);
-	rig_done(&t->b);
-	w_free(t);
-	return 0;
-}
-
-static const struct packet udp6 = {.version = 6,
-	.proto = 17,
-	.src = "fd00:1::5",
-	.dst = "fd00:2::1",
-	.sport = 1000,
-	.dport = 2000,
-	.len = 200};
-static const struct packet udp4 = {.version = 4,
-	.proto = 17,
-	.src = "10.1.0.5",
-	.dst = "10.2.0.1",
-	.sport = 1000,
-	.dport = 2000,
-	.len = 200};
-
 static void single_packets_cross(void **state)
 {
-	const struct packet *const each[] = {&udp4, &udp6};
-	struct pair_rig *t = *state;
+	const struct packet *const each[] = {&rig_udp4, &rig_udp6};
+	struct rig_pair *t = *state;
 	uint8_t was[2][256];
 
 	for (size_t i = 0; i < 2; i++) {
@@ -146,7 +105,7 @@ static struct gso super_make(uint8_t *data, const struct super *s)
 /* A superpacket goes in, valid datagrams of one size go over, the same superpacket comes out. */
 static void superpackets_cross_whole(void **state)
 {
-	struct pair_rig *t = *state;
+	struct rig_pair *t = *state;
 	static uint8_t data[65536], was[65536];
 
 	for (size_t i = 0; i < sizeof(supers) / sizeof(supers[0]); i++) {
@@ -180,7 +139,7 @@ static void superpackets_cross_whole(void **state)
 /* With merging off, every segment arrives as a packet with right checksums, in order. */
 static void segments_arrive_in_order(void **state)
 {
-	struct pair_rig *t = *state;
+	struct rig_pair *t = *state;
 	static uint8_t data[65536];
 	struct gso gso = super_make(data, &supers[0]);
 	struct plane_down off = {.type = PLANE_DOWN_MERGE, .flags = 0};
@@ -203,7 +162,7 @@ static void segments_arrive_in_order(void **state)
  * what is shorter ends a send. */
 static void the_rest_goes_into_the_next_send(void **state)
 {
-	struct pair_rig *t = *state;
+	struct rig_pair *t = *state;
 	static uint8_t data[65536];
 	struct super s = supers[0];
 	struct gso gso;
@@ -242,12 +201,12 @@ static void a_send_has_one_tos_and_one_size(void **state)
 		{0, 100, 4},
 		{0, 200, 5},
 	};
-	struct pair_rig *t = *state;
+	struct rig_pair *t = *state;
 	size_t n = sizeof(row) / sizeof(row[0]), frames = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k <= i; k++) {
-			struct packet f = udp4;
+			struct packet f = rig_udp4;
 			uint8_t data[256];
 
 			f.tos = row[k].tos;
@@ -269,10 +228,10 @@ static void a_send_has_one_tos_and_one_size(void **state)
 
 static void outer_tos_is_the_inner_ecn_or_all_of_it(void **state)
 {
-	struct pair_rig *t = *state;
+	struct rig_pair *t = *state;
 
 	for (int copy = 0; copy < 2; copy++) {
-		struct packet f = udp6;
+		struct packet f = rig_udp6;
 		uint8_t data[256];
 
 		t->a.snapshot.copy_dscp = copy;
@@ -286,8 +245,8 @@ static void outer_tos_is_the_inner_ecn_or_all_of_it(void **state)
 /* RFC 6040 4.2: congestion on the way is told to the inner transport. */
 static void congestion_reaches_the_inside(void **state)
 {
-	struct pair_rig *t = *state;
-	struct packet f = udp4;
+	struct rig_pair *t = *state;
+	struct packet f = rig_udp4;
 	uint8_t data[256];
 
 	f.tos = 2;
@@ -306,7 +265,7 @@ static void transit_takes_one_hop(void **state)
 {
 	static const unsigned int ac[] = {A, C}, zero[] = {0, 0}, b[] = {B}, second[] = {1};
 	struct rig *n = w_calloc(3, sizeof(*n));
-	struct packet each[2] = {udp4, udp6};
+	struct packet each[2] = {rig_udp4, rig_udp6};
 	struct fib_entry to_c[] = {rig_route("fd00:3::/32", NULL, 0),
 		rig_route("10.3.0.0/16", NULL, 0)};
 
@@ -344,7 +303,7 @@ static void transit_takes_one_hop(void **state)
 /* What the control side seals goes out before the bulk of the round. */
 static void control_goes_first(void **state)
 {
-	struct pair_rig *t = *state;
+	struct rig_pair *t = *state;
 	struct packet hello = {.version = 6,
 		.proto = 17,
 		.src = "fe80::1:0",
@@ -355,7 +314,7 @@ static void control_goes_first(void **state)
 	struct plane_down m = {.type = PLANE_DOWN_SEAL, .slot = 0};
 	uint8_t data[256], babel[128];
 
-	rig_tun(&t->a, data, packet_make(data, &udp4));
+	rig_tun(&t->a, data, packet_make(data, &rig_udp4));
 	m.data = view_of(babel, packet_make(babel, &hello));
 	plane_down(t->a.plane, &m, t->a.now);
 	rig_round(&t->a);
@@ -397,7 +356,7 @@ static void a_burst_lets_others_pass(void **state)
 	for (unsigned int i = 0; i < 8; i++)
 		rig_tun_gso(r, data, s.f.len, super_make(data, &s));
 	for (unsigned int i = 1; i < RIG_LINKS; i++) {
-		struct packet f = udp4;
+		struct packet f = rig_udp4;
 		char to[16];
 
 		(void)snprintf(to, sizeof(to), "10.%u.0.1", peers[i]);
@@ -425,7 +384,7 @@ static void a_burst_lets_others_pass(void **state)
 /* No buffer is left: what does not fit is dropped and counted, and the next round works. */
 static void a_full_pool_drops_and_recovers(void **state)
 {
-	struct pair_rig *t = *state;
+	struct rig_pair *t = *state;
 	static uint8_t data[65536];
 	unsigned int frames = 0;
 	uint64_t lost;
@@ -444,7 +403,7 @@ static void a_full_pool_drops_and_recovers(void **state)
 	rig_round(&t->a);
 	assert_true(rig_balanced(&t->a));
 	assert_false(plane_full(t->a.plane));
-	rig_tun(&t->a, data, packet_make(data, &udp4));
+	rig_tun(&t->a, data, packet_make(data, &rig_udp4));
 	rig_round(&t->a);
 	assert_int_equal(t->a.rx_count, 1);
 	assert_int_equal(rig_drops(&t->a, DROP_TX_BACKPRESSURE), lost);
@@ -453,7 +412,7 @@ static void a_full_pool_drops_and_recovers(void **state)
 /* The control side still gets through when the bulk has used all there is. */
 static void a_full_pool_leaves_room_for_control(void **state)
 {
-	struct pair_rig *t = *state;
+	struct rig_pair *t = *state;
 	struct packet hello = {.version = 6,
 		.proto = 17,
 		.src = "fe80::1:0",
@@ -465,7 +424,7 @@ static void a_full_pool_leaves_room_for_control(void **state)
 	uint8_t data[256];
 
 	for (unsigned int i = 0; rig_drops(&t->a, DROP_TX_BACKPRESSURE) == 0; i++) {
-		struct packet f = udp4;
+		struct packet f = rig_udp4;
 
 		f.tos = i % 2 ? 2 : 0;
 		rig_tun(&t->a, data, packet_make(data, &f));
@@ -481,7 +440,7 @@ static void a_full_pool_leaves_room_for_control(void **state)
  * the header the option is, and whether or not the kernel had computed the checksum. */
 static void syns_are_clamped(void **state)
 {
-	struct pair_rig *t = *state;
+	struct rig_pair *t = *state;
 
 	for (unsigned int i = 0; i < 8; i++) {
 		struct packet f = i & 1 ? supers[1].f : supers[0].f;
@@ -523,7 +482,7 @@ static void syns_are_clamped(void **state)
 	}
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, pair_setup, pair_teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, rig_pair_setup, rig_pair_teardown)
 
 int main(void)
 {

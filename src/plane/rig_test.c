@@ -557,3 +557,39 @@ bool packet_valid(const uint8_t *p, uint32_t len)
 		return packet_sum(p + at, len - at, 0) == 0xffff;
 	return transport_sum(p, len, at, proto) == 0xffff;
 }
+
+const struct packet rig_udp6 = {.version = 6,
+	.proto = 17,
+	.src = "fd00:1::5",
+	.dst = "fd00:2::1",
+	.sport = 1000,
+	.dport = 2000,
+	.len = 200};
+const struct packet rig_udp4 = {.version = 4,
+	.proto = 17,
+	.src = "10.1.0.5",
+	.dst = "10.2.0.1",
+	.sport = 1000,
+	.dport = 2000,
+	.len = 200};
+
+int rig_pair_setup(void **state)
+{
+	struct rig_pair *t = w_calloc(1, sizeof(*t));
+
+	assert_non_null(t);
+	rig_init(&t->a, 1, 1, (const unsigned int[]){2}, (const unsigned int[]){0});
+	rig_init(&t->b, 2, 1, (const unsigned int[]){1}, (const unsigned int[]){0});
+	*state = t;
+	return 0;
+}
+
+int rig_pair_teardown(void **state)
+{
+	struct rig_pair *t = *state;
+
+	rig_done(&t->a);
+	rig_done(&t->b);
+	w_free(t);
+	return 0;
+}

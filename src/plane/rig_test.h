@@ -112,6 +112,19 @@ struct packet {
 	bool df;
 };
 
+/* 200 bytes of UDP from a host behind node 1 to node 2. */
+extern const struct packet rig_udp6, rig_udp4;
+
+/* Nodes 1 and 2 with one link: what most tests start from. */
+struct rig_pair {
+	struct rig a, b;
+	uint8_t data[RIG_FRAME];
+};
+
+/* For cmocka: *state is a struct rig_pair. */
+int rig_pair_setup(void **state);
+int rig_pair_teardown(void **state);
+
 /* Writes a UDP, TCP or ICMPv6 packet with a valid checksum; returns its length. */
 uint32_t packet_make(uint8_t *out, const struct packet *f);
 /* True when all checksums of a plain packet are right. */
