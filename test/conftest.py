@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from lab import Lab
+from lab import Lab, Mesh, wait_ping
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -23,3 +23,13 @@ def lab():
         pytest.fail("a scenario makes network namespaces: run it as root", pytrace=False)
     with Lab() as made:
         yield made
+
+
+@pytest.fixture
+def mesh(lab):
+    """Two nodes with a link that is up and carries packets."""
+    made = Mesh(lab, 2)
+    made.start()
+    made.wait_up()
+    wait_ping(made.spaces[0], made.inner(2))
+    return made

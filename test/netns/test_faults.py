@@ -4,18 +4,7 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
-
 from lab import Mesh, Ping, UdpStream, wait_ping, wait_until
-
-
-@pytest.fixture
-def mesh(lab):
-    mesh = Mesh(lab, 2)
-    mesh.start()
-    mesh.wait_up()
-    wait_ping(mesh.spaces[0], mesh.inner(2))
-    return mesh
 
 
 def descriptors(node):

@@ -3,8 +3,6 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
-
 from lab import Mesh, build_folder, wait_ping, wait_until
 from lab.core import run
 
@@ -27,15 +25,6 @@ def capabilities(text):
 
 def sanitized():
     return "__asan_init" in run(["nm", "-D", build_folder() / "weftd"]).stdout
-
-
-@pytest.fixture
-def mesh(lab):
-    mesh = Mesh(lab, 2)
-    mesh.start()
-    mesh.wait_up()
-    wait_ping(mesh.spaces[0], mesh.inner(2))
-    return mesh
 
 
 def test_every_thread_has_dropped_what_it_does_not_need(mesh):
