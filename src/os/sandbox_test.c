@@ -10,6 +10,9 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
@@ -18,6 +21,8 @@
 #include <unistd.h>
 #include "os/child.h"
 #include "os/sandbox.h"
+
+enum { FAMILIES = 30 };
 
 static int enter(void *ctx)
 {
@@ -201,6 +206,82 @@ static void files_are_opened_as_their_owner(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
+/* ---- the unit of systemd, which says the same with its own words ---- */
+
+static char *unit_line(const char *key)
+{
+	static const char path[] = WEFT_TEST_DATA "/../dist/weftd.service.in";
+	static char line[1024];
+	FILE *f = fopen(path, "re");
+	char *found = NULL;
+
+	if (!f)
+		fail_msg("%s: %s", path, strerror(errno));
+	while (!found && fgets(line, sizeof(line), f))
+		if (strncmp(line, key, strlen(key)) == 0 && line[strlen(key)] == '=')
+			found = line + strlen(key) + 1;
+	fclose(f);
+	if (!found)
+		fail_msg("%s has no %s", path, key);
+	return found;
+}
+
+/* Whether a line of words separated by spaces has this one, in any case. */
+static bool has_word(const char *line, const char *word)
+{
+	for (size_t n; (n = strcspn(line, " \n")) > 0 || *line; line += n + !!line[n])
+		if (n == strlen(word) && strncasecmp(line, word, n) == 0)
+			return true;
+	return false;
+}
+
+static bool unit_has_family(int family)
+{
+	static const char *const name[FAMILIES] = {[AF_UNIX] = "AF_UNIX",
+		[AF_INET] = "AF_INET",
+		[AF_INET6] = "AF_INET6",
+		[AF_NETLINK] = "AF_NETLINK",
+		[AF_PACKET] = "AF_PACKET"};
+
+	return name[family] && has_word(unit_line("RestrictAddressFamilies"), name[family]);
+}
+
+/* Minus the first family that one of the two allows alone. */
+static int try_families(void)
+{
+	for (int family = 1; family < FAMILIES; family++) {
+		int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		bool may = fd >= 0 || errno != EPERM;
+
+		if (fd >= 0)
+			close(fd);
+		if (may != unit_has_family(family))
+			return -family;
+	}
+	return 0;
+}
+
+static void the_unit_has_the_same_families(void **state)
+{
+	int number;
+
+	(void)state;
+	assert_int_equal(run(try_families, &number), 0);
+	assert_int_equal(number, 0);
+}
+
+/* The unit may allow more: what is needed until the sandbox is entered. What is kept is allowed. */
+static void the_unit_allows_what_is_kept(void **state)
+{
+	const char *line = unit_line("CapabilityBoundingSet");
+
+	(void)state;
+	assert_true(has_word(line, "CAP_NET_ADMIN") && has_word(line, "CAP_NET_BIND_SERVICE"));
+	assert_false(has_word(line, "CAP_SYS_ADMIN")); /* with a namespace of its own alone */
+	assert_true(has_word(unit_line("MemoryDenyWriteExecute"), "yes"));
+	assert_true(has_word(unit_line("NoNewPrivileges"), "yes"));
+}
+
 /* A program built with a sanitizer has no filter of system calls. */
 static bool filtered(void)
 {
@@ -214,11 +295,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_needed_works),
 		cmocka_unit_test(files_are_opened_as_their_owner),
+		cmocka_unit_test(the_unit_allows_what_is_kept),
+		cmocka_unit_test(the_unit_has_the_same_families),
 		cmocka_unit_test(what_is_forbidden_fails),
 		cmocka_unit_test(what_nobody_does_is_the_end),
 	};
 
 	if (geteuid() != 0)
 		return 77; /* nothing to give up */
-	return _cmocka_run_group_tests("sandbox", tests, filtered() ? 4 : 2, NULL, NULL);
+	return _cmocka_run_group_tests("sandbox", tests, filtered() ? 6 : 3, NULL, NULL);
 }
