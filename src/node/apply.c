@@ -107,6 +107,49 @@ static void give_up_sockets(struct node *n, const struct config *c)
 	}
 }
 
+/* The sockets as they were, to go back to when there is no memory for others. */
+struct sockets {
+	struct node_socket *socket;
+	char **serial;
+	size_t count;
+};
+
+static void sockets_free(const struct sockets *s)
+{
+	for (size_t i = 0; s->serial && i < s->count; i++)
+		w_free(s->serial[i]);
+	w_free(s->serial);
+	w_free(s->socket);
+}
+
+static int sockets_keep(const struct node *n, struct sockets *ret)
+{
+	struct sockets s = {.count = n->socket_count};
+	bool ok;
+
+	s.socket = w_memdup(n->socket, s.count * sizeof(*s.socket));
+	s.serial = w_calloc(s.count, sizeof(*s.serial));
+	ok = s.socket && s.serial;
+	for (size_t i = 0; ok && i < s.count; i++) {
+		s.serial[i] = w_strdup(n->socket_serial[i]);
+		ok = s.serial[i];
+	}
+	if (!ok) {
+		sockets_free(&s);
+		return -ENOMEM;
+	}
+	*ret = s;
+	return 0;
+}
+
+static void sockets_restore(struct node *n, const struct sockets *s)
+{
+	sockets_free(&(struct sockets){n->socket, n->socket_serial, n->socket_count});
+	n->socket = s->socket;
+	n->socket_serial = s->serial;
+	n->socket_count = s->count;
+}
+
 /* ---- links ---- */
 
 static bool wanted_name(const struct config *c, const struct registry_node *r)
@@ -151,6 +194,7 @@ struct pass {
 	struct node *n;
 	wtime now;
 	struct buf *report;
+	bool late; /* there was no memory for something */
 	int (*each)(struct pass *p, const struct node_link_want *w);
 };
 
@@ -172,16 +216,18 @@ static int make_or_update(struct pass *p, const struct node_link_want *w)
 		/* in the order of the files, as a fresh start would have them */
 		list_del(&l->list);
 		list_add_tail(&p->n->links, &l->list);
-		node_link_update(p->n, l, w, p->now, p->report);
+		p->late |= node_link_update(p->n, l, w, p->now, p->report) == -ENOMEM;
 		return 0;
 	}
 	err = node_link_new(p->n, w, p->now, &l);
+	p->late |= err == -ENOMEM;
 	if (err < 0)
-		buf_printf(p->report, "link %s/%s:%s-%s: not made: %s\n", w->node->organization,
-			w->node->name, w->local->serial, w->remote->serial, strerror(-err));
+		buf_printf(p->report, "link %s/%s:%s-%s: not made%s: %s\n", w->node->organization,
+			w->node->name, w->local->serial, w->remote->serial,
+			err == -ENOMEM ? " yet" : "", strerror(-err));
 	else
 		buf_printf(p->report, "link %s: added\n", l->text);
-	return err == -ENOMEM ? err : 0;
+	return 0;
 }
 
 /* Every local endpoint with every remote endpoint of its family. */
@@ -226,19 +272,60 @@ static int all_sockets(struct node *n, const struct config *c)
 	return 0;
 }
 
-int node_apply(struct node *n, const struct config *c, const struct registry *r, wtime now,
-	struct buf *report)
+/* What can fail for want of memory: nothing is changed then. */
+static int prepare(struct pass *p, const struct config *c, const struct registry *r)
 {
-	struct pass pass = {.n = n, .now = now, .report = report, .each = mark_kept};
-	struct node_action sockets = {.type = NODE_ACTION_SOCKETS};
-	int err;
+	struct node_action anew = {.type = NODE_ACTION_SOCKETS};
+	struct node *n = p->n;
+	struct sockets before;
+	int err = sockets_keep(n, &before);
 
+	if (err < 0)
+		return err;
 	list_for_each (it, &n->links)
 		container_of(it, struct node_link, list)->keep = false;
+	p->each = mark_kept;
 	give_up_sockets(n, c);
 	err = all_sockets(n, c);
 	if (!err)
-		err = for_each_want(&pass, c, r);
+		err = for_each_want(p, c, r);
+	if (!err && !node_queue(n, &anew, NULL, 0))
+		err = -ENOMEM;
+	if (err < 0)
+		sockets_restore(n, &before);
+	else
+		sockets_free(&before);
+	return err;
+}
+
+/* Makes and updates all that the configuration wants. */
+static void make_all(struct pass *p)
+{
+	struct node *n = p->n;
+
+	p->each = make_or_update;
+	/* its sockets are there, and that was all that can fail */
+	p->late |= for_each_want(p, n->config, n->registry) < 0;
+	p->late |= node_speaker_apply(n, p->now) < 0;
+	n->snapshot_dirty = true;
+	n->apply_late = p->late;
+}
+
+void node_apply_late(struct node *n, wtime now)
+{
+	struct buf report = {0};
+	struct pass pass = {.n = n, .now = now, .report = &report};
+
+	make_all(&pass);
+	buf_free(&report);
+}
+
+int node_apply(struct node *n, const struct config *c, const struct registry *r, wtime now,
+	struct buf *report)
+{
+	struct pass pass = {.n = n, .now = now, .report = report};
+	int err = prepare(&pass, c, r);
+
 	if (err < 0)
 		return err;
 	node_scripts(n, n->config == c ? NULL : n->config, c);
@@ -250,17 +337,17 @@ int node_apply(struct node *n, const struct config *c, const struct registry *r,
 			node_link_remove(n, l, now);
 		}
 	}
-	(void)node_queue(n, &sockets, NULL, 0);
 	n->config = c;
 	n->registry = r;
 	n->table.anew = true;
-	pass.each = make_or_update;
-	err = for_each_want(&pass, c, r);
+	make_all(&pass);
+	if (n->apply_late)
+		buf_add_str(report,
+			"out of memory: what is missing is made as soon as there is some\n");
 	node_scripts(n, NULL, c);
-	n->snapshot_dirty = true;
 	n->kernel_dirty = true;
 	n->kernel_at = (wtime){0}; /* who asked for it waits */
-	return err < 0 ? err : node_speaker_apply(n, now);
+	return 0;
 }
 
 /* ---- reload ---- */
@@ -382,10 +469,12 @@ int node_reload(struct node *n, const struct node_reload *r, wtime now, struct b
 		return err;
 	}
 	err = node_apply(n, r->config, r->registry, now, report);
-	if (n->config == old_config) { /* failed before the switch */
+	if (err < 0) {
+		buf_free(report); /* what would have changed */
+		buf_printf(report, "%s: nothing was changed\n", strerror(-err));
 		release(r);
 		return err;
 	}
 	release(&(struct node_reload){.config = old_config, .registry = old_registry});
-	return err;
+	return 0;
 }

@@ -219,22 +219,21 @@ void node_link_remove(struct node *n, struct node_link *l, wtime now)
 	link_free(l);
 }
 
-void node_link_update(struct node *n, struct node_link *l, const struct node_link_want *w,
-	wtime now, struct buf *report)
+int node_link_update(struct node *n, struct node_link *l, const struct node_link_want *w, wtime now,
+	struct buf *report)
 {
 	struct node_id local, remote;
 	struct ike_conn_config cc;
 	const char *address = w->remote->address;
 	bool same = (!address && !l->address) ||
 		(address && l->address && !strcmp(address, l->address));
+	int err;
 
 	if (!same || l->remote_port != w->remote->port) {
 		char *copy = address ? w_strdup(address) : NULL;
 
-		if (address && !copy) {
-			n->out_of_memory++;
-			return;
-		}
+		if (address && !copy)
+			return -ENOMEM;
 		buf_printf(report, "link %s: address %s -> %s\n", l->text,
 			l->address ? l->address : "none", address ? address : "none");
 		w_free(l->address);
@@ -249,12 +248,13 @@ void node_link_update(struct node *n, struct node_link *l, const struct node_lin
 		n->snapshot_dirty = true;
 	}
 	l->transit = w->node->transit;
-	if (node_updown_set(n, l, w->local->updown) < 0)
-		n->out_of_memory++;
-	if (identities(n, l, &local, &remote) < 0)
-		return;
+	err = node_updown_set(n, l, w->local->updown);
+	if (!err)
+		err = identities(n, l, &local, &remote);
+	if (err < 0)
+		return err;
 	conn_config(n, l, &local, &remote, &cc);
-	(void)ike_conn_update(n->ike, &cc, now);
+	return ike_conn_update(n->ike, &cc, now);
 }
 
 struct node_link *node_link_by_conn(struct node *n, uint32_t conn)

@@ -37,7 +37,7 @@ static int start(struct node *n, const struct node_config *c, wtime now, struct 
 		return err;
 	err = node_apply(n, c->config, c->registry, now, &report);
 	buf_free(&report);
-	return err;
+	return !err && n->apply_late ? -ENOMEM : err;
 }
 
 int node_new(const struct node_config *c, wtime now, struct node **ret, struct buf *error)
@@ -253,6 +253,8 @@ void node_tick(struct node *n, wtime now)
 		babel_seqno_at_least(n->babel, node_speaker_seqno(n, now));
 	}
 	n->kernel_dirty |= n->kernel_late;
+	if (n->apply_late)
+		node_apply_late(n, now);
 	n->snapshot_dirty |= node_table_waits(n);
 	list_for_each (it, &n->links)
 		node_link_tick(n, container_of(it, struct node_link, list), now);

@@ -100,7 +100,8 @@ void node_free(struct node *n);
 /* Applies a new configuration and registry as a difference: unchanged links keep their SAs. Both
  * get owned also on failure. What changed is told in report, a line each. force: also with
  * a registry that loses more than half of the nodes. dry_run: only the report. 0; -EINVAL, -ENOMEM
- * or -EAGAIN (needs force) and nothing changed. */
+ * or -EAGAIN (needs force) and nothing changed. With 0 a link may wait for memory: it is made as
+ * soon as there is some, and report says so. */
 struct node_reload {
 	const struct config *config;
 	const struct registry *registry;

@@ -252,6 +252,7 @@ struct node {
 	wtime now;        /* of the last call */
 	wtime kernel_at;  /* the kernel is told no sooner */
 	size_t excluded;  /* links */
+	bool apply_late;  /* there was no memory for all that the configuration wants: again */
 	bool kernel_late; /* there was no memory for it: again at the next tick */
 	bool has_scripts; /* the outside knows of some */
 	uint8_t router_id[8];
@@ -286,9 +287,12 @@ void node_seal(struct node *n, const struct node_action *a, struct view packet);
 void node_reply(struct node *n, uint32_t id, struct view text);
 
 /* ---- apply.c ---- */
-/* Makes sockets and links what config and registry want; a line for each difference to report. */
+/* Makes sockets and links what config and registry want; a line for each difference to report. 0;
+ * a negative errno: nothing was changed. What there was no memory for after that is made by
+ * node_apply_late(), which the tick calls as long as apply_late says so. */
 int node_apply(struct node *n, const struct config *c, const struct registry *r, wtime now,
 	struct buf *report);
+void node_apply_late(struct node *n, wtime now);
 
 /* ---- link.c ---- */
 struct node_link_want {
@@ -301,9 +305,10 @@ int node_link_new(struct node *n, const struct node_link_want *w, wtime now,
 	struct node_link **ret);
 /* Removes a link: its connection, its slot. Frees it. */
 void node_link_remove(struct node *n, struct node_link *l, wtime now);
-/* Changes what may change without harm: lifetimes, address. */
-void node_link_update(struct node *n, struct node_link *l, const struct node_link_want *w,
-	wtime now, struct buf *report);
+/* Changes what may change without harm: lifetimes, address. 0, -ENOMEM or another negative errno.
+ */
+int node_link_update(struct node *n, struct node_link *l, const struct node_link_want *w, wtime now,
+	struct buf *report);
 struct node_link *node_link_by_conn(struct node *n, uint32_t conn);
 /* Name look-ups that are due, liveness: runs each tick. */
 void node_link_tick(struct node *n, struct node_link *l, wtime now);

@@ -3,6 +3,7 @@
  * mesh has one interface, and no policies of the kernel. */
 #include "node/node_priv.h"
 
+#include <errno.h>
 #include <string.h>
 #include "base/mem.h"
 
@@ -124,7 +125,7 @@ int node_updown_set(struct node *n, struct node_link *l, const char *script)
 		return 0;
 	copy = script ? w_strdup(script) : NULL;
 	if (script && !copy)
-		return -1;
+		return -ENOMEM;
 	node_updown(n, l, false);
 	w_free(l->updown);
 	l->updown = copy;

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "crypto/crypto.h"
 #include "esp/esp.h"
+#include "node/node.h"
 
 /* What is known of one key, by its hash, as long as the books run. */
 struct key {
@@ -35,6 +36,8 @@ static struct {
 	struct live *live;
 	size_t lives, live_cap;
 	uint64_t serial;
+	uint64_t reload_fails, fails; /* that allocation; 0: none */
+	bool failed;
 	enum books_wrong wrong;
 	uint64_t turn;
 } my;
@@ -88,6 +91,15 @@ char *__wrap_w_strdup(const char *s);
 void __wrap_w_free(void *p);
 void __wrap_w_free_secret(void *p, size_t n);
 
+/* Whether this allocation is the one that fails. */
+static bool fails(void)
+{
+	if (my.fails == 0 || --my.fails > 0)
+		return false;
+	my.failed = true;
+	return true;
+}
+
 static void *came(void *p)
 {
 	my.b.blocks += p != NULL;
@@ -101,21 +113,45 @@ static void goes(void *p)
 	my.b.bytes -= (int64_t)malloc_usable_size(p);
 }
 
+void books_fail_reload(uint64_t n)
+{
+	my.reload_fails = n;
+	my.failed = false;
+}
+
+bool books_failed(void)
+{
+	return my.failed;
+}
+
+int __real_node_reload(struct node *n, const struct node_reload *r, wtime now, struct buf *report);
+int __wrap_node_reload(struct node *n, const struct node_reload *r, wtime now, struct buf *report);
+
+int __wrap_node_reload(struct node *n, const struct node_reload *r, wtime now, struct buf *report)
+{
+	int err;
+
+	my.fails = my.reload_fails;
+	err = __real_node_reload(n, r, now, report);
+	my.fails = my.reload_fails = 0;
+	return err;
+}
+
 void *__wrap_w_alloc(size_t n)
 {
-	return came(__real_w_alloc(n));
+	return fails() ? NULL : came(__real_w_alloc(n));
 }
 
 void *__wrap_w_calloc(size_t count, size_t size)
 {
-	return came(__real_w_calloc(count, size));
+	return fails() ? NULL : came(__real_w_calloc(count, size));
 }
 
 void *__wrap_w_realloc(void *p, size_t n)
 {
 	int64_t old = (int64_t)malloc_usable_size(p);
 	bool fresh = !p;
-	void *q = __real_w_realloc(p, n);
+	void *q = fails() ? NULL : __real_w_realloc(p, n);
 
 	if (!q)
 		return NULL;
@@ -126,12 +162,12 @@ void *__wrap_w_realloc(void *p, size_t n)
 
 void *__wrap_w_memdup(const void *p, size_t n)
 {
-	return came(__real_w_memdup(p, n));
+	return fails() ? NULL : came(__real_w_memdup(p, n));
 }
 
 char *__wrap_w_strdup(const char *s)
 {
-	return came(__real_w_strdup(s));
+	return fails() ? NULL : came(__real_w_strdup(s));
 }
 
 void __wrap_w_free(void *p)

@@ -2,6 +2,7 @@
  * blocks of memory, and what has been sealed under which key. For one thread; a program has one
  * set. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "wire/tunnel.h"
@@ -19,6 +20,10 @@ struct books {
 const struct books *books(void);
 /* Forgets keys and faults; memory goes on. */
 void books_reset(void);
+/* In the next reload of a node the nth allocation fails, and no other. */
+void books_fail_reload(uint64_t n);
+/* Whether it came to that. */
+bool books_failed(void);
 /* esp_ops(), watched. */
 const struct tunnel_ops *books_ops(void);
 /* Wrongs that are done on purpose, to see that they are found. */

@@ -1,6 +1,7 @@
 /* What hosts do to nodes, in virtual time: suspend, standing still, clocks that are wrong, ten
  * thousand reloads, an hour of short-lived keys under traffic. And that the checks of watch.c and
  * books.c can fail: each is shown a wrong that it must find. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -178,6 +179,59 @@ static void ten_thousand_reloads(void **state)
 	(void)chaos_free(c);
 }
 
+/* A reload that brings node 2 back and has other sockets, in which the nth allocation fails. */
+static int reload_at(struct chaos *c, uint64_t n)
+{
+	static const bool without[] = {true, true, false};
+
+	sim_more(c->s, 0, NULL);
+	assert_int_equal(sim_reload_registry(c->s, 0, without, true), 0);
+	sim_run(c->s, 50 * W_MS);
+	sim_more(c->s, 0, "underlay: {fwmark: 7}\nannounce: [10.9.0.0/16]\n");
+	books_fail_reload(n);
+	return sim_reload_registry(c->s, 0, NULL, false);
+}
+
+static void assert_as_before(struct chaos *c)
+{
+	size_t count;
+	const struct node_socket *socket = node_sockets(sim_node(c->s, 0), &count);
+	const char *links = sim_command(c->s, 0, "links", NULL);
+
+	assert_int_equal(count, 1);
+	assert_true(socket->wanted && socket->fwmark != 7);
+	assert_non_null(strstr(links, "\"name\":\"n1\""));
+	assert_null(strstr(links, "\"name\":\"n2\""));
+	assert_int_equal(stream(c, 2), 2);
+}
+
+/* Each allocation of a reload fails once. Nothing was changed then: what was goes on, and the same
+ * reload does its work when there is memory. Or it was done, and what was missing came soon. */
+static void reloads_without_memory(void **state)
+{
+	struct chaos *c = world("memory", 3, NULL, false);
+	unsigned int refused = 0, done = 0;
+
+	(void)state;
+	for (uint64_t n = 1;; n++) {
+		int err = reload_at(c, n);
+
+		if (!books_failed())
+			break;
+		if (err < 0) {
+			assert_int_equal(err, -ENOMEM);
+			assert_as_before(c);
+			assert_int_equal(sim_reload_registry(c->s, 0, NULL, false), 0);
+		}
+		refused += err < 0;
+		done += err == 0;
+		chaos_await_exact(c, 30 * W_SEC);
+		assert_int_equal(stream(c, 2), 2);
+	}
+	assert_true(refused > 3 && done > 20);
+	(void)chaos_free(c);
+}
+
 /* A quarter of an hour at 100 packets a second each way, new keys each 10 to 20 s. */
 static void short_lives_under_traffic(void **state)
 {
@@ -338,6 +392,7 @@ int main(void)
 		cmocka_unit_test(a_short_stall_changes_nothing),
 		cmocka_unit_test(wall_clocks_that_are_wrong),
 		cmocka_unit_test(ten_thousand_reloads),
+		cmocka_unit_test(reloads_without_memory),
 		cmocka_unit_test(short_lives_under_traffic),
 		cmocka_unit_test(nothing_is_found_in_a_sound_mesh),
 		cmocka_unit_test(wrong_books_are_found),
