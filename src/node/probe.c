@@ -1,8 +1,10 @@
 /* Liveness of a link: ICMPv6 echo, link-local to link-local,
- * inside ESP. Sent for 500 ms and nothing heard: an echo every 200 ms; five lost, and the link is
- * down for Babel, with IKE's own check beside it. A peer that never answered an echo is judged by
- * hellos and IKE alone; so that this is known of a link that was never quiet, one that comes up is
- * asked at once, and what was known of the peer holds until it is seen to have changed.
+ * inside ESP. Sent for 500 ms and nothing heard: an echo every 200 ms, from the first late one on
+ * with IKE's own check beside it (a peer that follows a NAT's new mapping by IKE alone, as
+ * strongSwan does, learns of it so); five lost, and the link is down for Babel. A peer that never
+ * answered an echo is judged by hellos and IKE alone; so that this is known of a link that was
+ * never quiet, one that comes up is asked at once, and what was known of the peer holds until it is
+ * seen to have changed.
  *
  * When one of those echoes is late, those neighbours are asked that the link's routes would go to
  * next, and who is asked looks at its own link in the same way, but at once and with shorter pauses
@@ -89,15 +91,23 @@ void node_probe_heard(struct node *n, struct node_link *l, wtime now)
 	n->snapshot_dirty = true;
 }
 
+/* An echo was not answered although the way is not that long. */
+static bool is_late(const struct node *n, const struct node_link *l, wtime now)
+{
+	return l->probes_out && wtime_diff(now, l->probes_since) >= SLACK_US + way_us(n, l) * 3 / 2;
+}
+
+static void ask_ike(struct node *n, struct node_link *l, wtime now)
+{
+	if (l->asked_ike || (l->probes_out < PROBES_LOST && !is_late(n, l, now)))
+		return;
+	l->asked_ike = true;
+	(void)ike_conn_probe(n->ike, l->conn, now);
+}
+
 static void judge(struct node *n, struct node_link *l, wtime now)
 {
-	if (l->probes_out < PROBES_LOST)
-		return;
-	if (!l->asked_ike) {
-		l->asked_ike = true;
-		(void)ike_conn_probe(n->ike, l->conn, now);
-	}
-	if (l->dead || !l->answers_echo)
+	if (l->probes_out < PROBES_LOST || l->dead || !l->answers_echo)
 		return;
 	l->dead = true;
 	node_log(n, CONF_LOG_INFO, "link %s: nothing is heard: down for routing", l->text);
@@ -108,14 +118,10 @@ static void judge(struct node *n, struct node_link *l, wtime now)
 	n->snapshot_dirty = true;
 }
 
-/* An echo was not answered although the way is not that long: those that routes would go to next
- * may not know more, and are asked. */
+/* Those that routes would go to next may not know more, and are asked. */
 static void suspect(struct node *n, struct node_link *l, wtime now)
 {
-	int64_t since = wtime_diff(now, l->probes_since);
-
-	if (l->suspect || l->dead || !l->answers_echo || !l->probes_out ||
-		since < SLACK_US + way_us(n, l) * 3 / 2)
+	if (l->suspect || l->dead || !l->answers_echo || !is_late(n, l, now))
 		return;
 	l->suspect = true;
 	babel_iface_doubt(n->babel, l->slot + 1, now);
@@ -151,6 +157,7 @@ static void probe(struct node *n, struct node_link *l, wtime now)
 	if (!wtime_due(l->probe_next, now))
 		return;
 	suspect(n, l, now);
+	ask_ike(n, l, now);
 	judge(n, l, now);
 	send_probe(n, l, now);
 	if (l->probes_out > PROBES_LOST)

@@ -221,6 +221,18 @@ class Namespace:
             "table inet nat { chain post { type nat hook postrouting priority srcnat;\n"
             f'oifname "{dev}" masquerade fully-random\n}}\n}}\n'))
 
+    def map_as(self, seen):
+        """{address: "address:port"}: as what the UDP of each inside address leaves, from now on;
+        earlier mappings are forgotten, and so are the connections."""
+        rules = "\n".join(f"ip saddr {inside} meta l4proto udp snat to {outside}"
+                          for inside, outside in seen.items())
+        self.run("nft", "-f", "-", stdin=(
+            "table ip nat\ndelete table ip nat\ntable ip nat { chain post {\n"
+            f"type nat hook postrouting priority srcnat;\n{rules}\n}}\n"
+            # what is for nobody is forgotten, else its ports could not be given to anybody
+            "chain in { type filter hook input priority filter; meta l4proto udp drop\n}\n}\n"))
+        self.forget_nat()
+
     def forget_nat(self):
         """Forgets all connections, as a NAT router does that restarted: its ports change."""
         self.run(sys.executable, "-c", FLUSH_CONNTRACK)

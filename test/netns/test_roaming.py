@@ -61,14 +61,7 @@ class Nat:
 
     def maps(self, outside):
         """{node: "address:port"} from now on; what was is forgotten."""
-        rules = "\n".join(f"ip saddr {self.INSIDE[i]} meta l4proto udp snat to {seen}"
-                          for i, seen in outside.items())
-        self.router.run("nft", "-f", "-", stdin=(
-            "table ip nat\ndelete table ip nat\ntable ip nat { chain post {\n"
-            f"type nat hook postrouting priority srcnat;\n{rules}\n}}\n"
-            # what is for nobody is forgotten, else its ports could not be given to anybody
-            "chain in { type filter hook input priority filter; meta l4proto udp drop\n}\n}\n"))
-        self.router.forget_nat()
+        self.router.map_as({self.INSIDE[i]: seen for i, seen in outside.items()})
 
     def seen(self, i):
         """As what n2 knows node i: "address:port"."""
