@@ -23,6 +23,9 @@ struct os_control {
 	struct client *asking; /* whose request is being answered */
 	uint64_t requests;     /* the last number of os_control_later() */
 	size_t client_count;
+	uv_pipe_t refused; /* a client that there is no memory for */
+	bool refusing;     /* it is not closed yet */
+	bool refuse_next;  /* and another one waits */
 	bool closing;
 };
 
@@ -49,7 +52,7 @@ struct reply {
 
 static void server_release(struct os_control *s)
 {
-	if (!s->closing || s->client_count > 0)
+	if (!s->closing || s->client_count > 0 || s->refusing)
 		return;
 	w_free(s->path);
 	w_free(s);
@@ -244,15 +247,46 @@ static int client_identify(const struct os_control *s, int fd, struct os_peer *r
 	return 0;
 }
 
+static void server_accept(uv_stream_t *stream, int status);
+
+static void refused_closed(uv_handle_t *h)
+{
+	struct os_control *s = h->data;
+	bool next = s->refuse_next && !uv_is_closing((uv_handle_t *)&s->uv);
+
+	s->refusing = s->refuse_next = false;
+	if (next)
+		server_accept((uv_stream_t *)&s->uv, 0);
+	server_release(s);
+}
+
+/* A client that there is no memory for hears the end at once. Were it not accepted, libuv would
+ * accept nobody any more. */
+static void server_refuse(struct os_control *s)
+{
+	s->refuse_next = s->refusing;
+	if (s->refusing)
+		return;
+	(void)uv_pipe_init(s->uv.loop, &s->refused, 0);
+	s->refused.data = s;
+	(void)uv_accept((uv_stream_t *)&s->uv, (uv_stream_t *)&s->refused);
+	s->refusing = true;
+	uv_close((uv_handle_t *)&s->refused, refused_closed);
+}
+
 static void server_accept(uv_stream_t *stream, int status)
 {
 	struct os_control *s = stream->data;
 	struct client *c;
 	uv_os_fd_t fd;
 
-	c = status < 0 ? NULL : w_calloc(1, sizeof(*c));
-	if (!c)
-		return; /* the client stays in the backlog */
+	if (status < 0)
+		return; /* nobody came */
+	c = w_calloc(1, sizeof(*c));
+	if (!c) {
+		server_refuse(s);
+		return;
+	}
 	(void)uv_pipe_init(stream->loop, &c->uv, 0);
 	(void)uv_timer_init(stream->loop, &c->idle);
 	c->uv.data = c->idle.data = c;
