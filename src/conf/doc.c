@@ -16,6 +16,8 @@ enum {
 	LINES_MAX = 100, /* errors written out; the rest is only counted */
 	SECRET_RUN = 32, /* so many base64 digits in a row may be a key */
 	TEXT_MAX = 64 << 20,
+	NODE_BYTES = 800, /* of libfyaml for a scalar and its mapping, measured: 744 */
+	PARSER_BYTES = 1 << 18,
 };
 
 static struct fy_token *any_token(struct fy_node *n)
@@ -56,6 +58,13 @@ static void add_line(struct doc *d, int line, int column, const char *message)
 		buf_printf(&d->errors->text, "%s:%d:%d: %s\n", d->file, line, column, message);
 	else
 		buf_printf(&d->errors->text, "%s: %s\n", d->file, message);
+}
+
+static int no_memory(struct doc *d)
+{
+	d->no_memory = true;
+	add_line(d, 0, 0, "out of memory");
+	return -ENOMEM;
 }
 
 void doc_position(struct doc *d, struct fy_node *n, struct conf_mark *ret)
@@ -182,6 +191,23 @@ static void refuse_extras(struct doc *d, struct fy_node *n, int depth)
 			refuse_extras(d, item, depth + 1);
 }
 
+/* The library does not check its allocations: without memory it crashes. So what it needs at most
+ * is asked for, and given back, before. Each node of a document stands beside one of these
+ * characters.
+ */
+static bool is_memory_for(struct view text)
+{
+	static const char beside[] = "\n,:[]{}-?";
+	size_t need = PARSER_BYTES;
+	void *room;
+
+	for (size_t i = 0; i < text.n; i++)
+		need += text.p[i] && strchr(beside, text.p[i]) ? NODE_BYTES : 1;
+	room = w_alloc(need);
+	w_free(room);
+	return room != NULL;
+}
+
 static int build(struct doc *d, struct view text, bool json)
 {
 	struct fy_parse_cfg cfg = {
@@ -193,10 +219,10 @@ static int build(struct doc *d, struct view text, bool json)
 	struct fy_document *more = NULL;
 
 	if (!parser)
-		return -ENOMEM;
+		return no_memory(d);
 	if (fy_parser_set_string(parser, (const char *)text.p, text.n) < 0) {
 		fy_parser_destroy(parser);
-		return -ENOMEM;
+		return no_memory(d);
 	}
 	d->fyd = fy_parse_load_document(parser);
 	if (!d->fyd || !fy_document_root(d->fyd)) {
@@ -227,6 +253,8 @@ int doc_open(struct doc *d, struct view text, bool json)
 	}
 	if (!is_text(d, text))
 		return -EINVAL;
+	if (!is_memory_for(text))
+		return no_memory(d);
 	if (!text.n) {
 		add_line(d, 1, 1, "is empty: it holds no YAML or JSON document");
 		return -EINVAL;
@@ -236,7 +264,7 @@ int doc_open(struct doc *d, struct view text, bool json)
 	diag_cfg.colorize = false;
 	d->diag = fy_diag_create(&diag_cfg);
 	if (!d->diag)
-		return -ENOMEM;
+		return no_memory(d);
 	fy_diag_set_collect_errors(d->diag, true);
 	err = build(d, text, json);
 	if (err < 0)
@@ -258,10 +286,8 @@ void *doc_alloc(struct doc *d, size_t count, size_t size)
 {
 	void *p = arena_calloc(d->arena, count, size);
 
-	if (!p) {
-		d->no_memory = true;
-		add_line(d, 0, 0, "out of memory");
-	}
+	if (!p)
+		(void)no_memory(d);
 	return p;
 }
 
@@ -327,10 +353,8 @@ const char *doc_string(struct doc *d, struct fy_node *n, const char *where)
 		return NULL;
 	}
 	copy = arena_strndup(d->arena, s, len);
-	if (!copy) {
-		d->no_memory = true;
-		add_line(d, 0, 0, "out of memory");
-	}
+	if (!copy)
+		(void)no_memory(d);
 	return copy;
 }
 

@@ -47,6 +47,8 @@ static int load_config(struct load *s)
 			from->ranet_key, &s->l->config, s->errors);
 	else
 		err = config_parse(buf_view(&text), from->config, &s->l->config, s->errors);
+	if (err < 0 && !s->errors->count)
+		complain(s->errors, from->config, NULL, "%s", strerror(-err));
 	buf_free_secret(&text); /* who pasted a key into it must not find it in memory */
 	return err;
 }
@@ -99,6 +101,8 @@ static int load_registry(struct load *s)
 		to = err < 0 ? s->errors : s->warnings;
 		buf_add(&to->text, found.text.p, found.text.n);
 		to->count += found.count;
+		if (err < 0 && !found.count)
+			complain(to, c->registry, NULL, "%s", strerror(-err));
 	}
 	conf_errors_free(&found);
 	buf_free(&text);

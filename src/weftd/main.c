@@ -213,7 +213,7 @@ int main(int argc, char **argv)
 	r = conf_load(&files, &o.source, &l, &errors, &warnings);
 	if (r < 0) {
 		print_lines(&errors);
-		if (r == -ENOMEM)
+		if (errors.text.n == 0)
 			fputs("weftd: out of memory\n", stderr);
 	} else if (o.check) {
 		print_lines(&warnings);

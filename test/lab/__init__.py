@@ -12,12 +12,12 @@ from .strongswan import Connection, StrongSwan, ranet_dn
 from .traffic import (Iperf, Ping, TcpSession, UdpStream, ping, ping_range, tcp_serve,
                       tcp_transfer, wait_ping)
 from .vm import VirtualMachine
-from .weft import Ended, Key, Weftd, build_folder, registry, registry_node
+from .weft import Ended, Key, Weftd, build_folder, is_sanitized, registry, registry_node
 
 __all__ = [
     "Beside", "build_folder", "Connection", "EmulatedLink", "Ended", "Failed", "Iperf",
-    "KernelHost", "KernelSwan", "Key", "Lab", "Mesh", "Namespace", "peer_root", "PeerRoot", "Ping",
-    "ping", "ping_range", "Process", "ranet_dn", "registry", "registry_node", "StrongSwan",
-    "tcp_serve", "tcp_transfer", "TcpSession", "UdpStream", "VirtualMachine", "wait_ping",
-    "wait_until", "Weftd",
+    "is_sanitized", "KernelHost", "KernelSwan", "Key", "Lab", "Mesh", "Namespace", "peer_root",
+    "PeerRoot", "Ping", "ping", "ping_range", "Process", "ranet_dn", "registry", "registry_node",
+    "StrongSwan", "tcp_serve", "tcp_transfer", "TcpSession", "UdpStream", "VirtualMachine",
+    "wait_ping", "wait_until", "Weftd",
 ]

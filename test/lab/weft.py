@@ -14,6 +14,12 @@ def build_folder():
     return Path(os.environ.get("WEFT_BUILD", REPO / "build"))
 
 
+def is_sanitized():
+    """Whether the programs were built with a sanitizer of memory or threads."""
+    symbols = run(["nm", "-D", build_folder() / "weftd"]).stdout
+    return "__asan_init" in symbols or "__tsan_init" in symbols
+
+
 class Ended(Exception):
     """A daemon that should run has ended: waiting longer is of no use."""
 

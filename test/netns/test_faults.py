@@ -4,7 +4,9 @@ import signal
 import time
 from pathlib import Path
 
-from lab import Mesh, Ping, UdpStream, wait_ping, wait_until
+import pytest
+
+from lab import Mesh, Ping, UdpStream, is_sanitized, registry_node, wait_ping, wait_until
 
 
 def descriptors(node):
@@ -60,6 +62,48 @@ def test_a_log_that_takes_nothing(lab):
         mesh.nodes[0].tool("rekey", "n2")
         mesh.wait_one_pair()
     assert running.result.lost == 0
+
+
+def grown(mesh, nodes):
+    """The mesh's registry with that many more nodes in it, which have no endpoint."""
+    entries = mesh.registry()
+    entries[0]["nodes"] += [registry_node(f"more{i}") for i in range(nodes)]
+    return entries
+
+
+def test_no_memory_for_a_registry(mesh):
+    """A reload for which there is no memory is refused in one line; with memory it is done."""
+    if is_sanitized():
+        pytest.skip("a sanitizer's own memory has no limit")
+    node = mesh.nodes[0]
+    limits = resource.prlimit(node.process.pid, resource.RLIMIT_AS)
+    size = int(Path(f"/proc/{node.process.pid}/statm").read_text().split()[0])
+    room = size * resource.getpagesize() + (8 << 20)
+    resource.prlimit(node.process.pid, resource.RLIMIT_AS, (room, limits[1]))
+    with Ping(mesh.spaces[0], mesh.inner(2)) as running:
+        node.write_registry(grown(mesh, 5000))
+        refused = node.tool("reload", check=False)
+        assert refused.returncode == 1
+        assert refused.stderr.splitlines() == [f"weft: {node.registry_path}: out of memory"]
+        mesh.nodes[1].tool("rekey", "n1")
+        running.wait_received(50)
+        resource.prlimit(node.process.pid, resource.RLIMIT_AS, limits)
+        node.reload()
+    assert running.result.lost == 0
+    mesh.wait_one_pair()
+
+
+def test_no_memory_to_start(lab):
+    """One line, and no crash."""
+    if is_sanitized():
+        pytest.skip("a sanitizer's own memory has no limit")
+    mesh = Mesh(lab, 2)
+    node = mesh.nodes[0]
+    node.write_registry(grown(mesh, 20000))
+    node.start(wait=None, wrap=("prlimit", f"--as={40 << 20}"))
+    assert node.process.wait(10.0) == 1
+    line, = node.process.log().splitlines()
+    assert line.endswith(f"{node.registry_path}: out of memory")
 
 
 def test_no_buffer_space(mesh):

@@ -3,8 +3,7 @@ import os
 import signal
 from pathlib import Path
 
-from lab import Mesh, build_folder, wait_ping, wait_until
-from lab.core import run
+from lab import Mesh, is_sanitized, wait_ping, wait_until
 
 NET_BIND_SERVICE, NET_ADMIN, SYS_ADMIN = 10, 12, 21
 CLOEXEC = 0o2000000
@@ -23,10 +22,6 @@ def capabilities(text):
     return {bit for bit in range(64) if int(text, 16) >> bit & 1}
 
 
-def sanitized():
-    return "__asan_init" in run(["nm", "-D", build_folder() / "weftd"]).stdout
-
-
 def test_every_thread_has_dropped_what_it_does_not_need(mesh):
     node = mesh.nodes[0]
     assert len(threads(node)) >= 2
@@ -34,7 +29,7 @@ def test_every_thread_has_dropped_what_it_does_not_need(mesh):
         for kind in ("CapEff", "CapPrm"):
             assert capabilities(fields[kind]) == {NET_BIND_SERVICE, NET_ADMIN}
         assert not capabilities(fields["CapInh"]) and not capabilities(fields["CapAmb"])
-        if not sanitized():
+        if not is_sanitized():
             assert fields["NoNewPrivs"].strip() == "1"
             assert fields["Seccomp"].strip() == "2"  # a filter
     # and does all the same what a running daemon does
