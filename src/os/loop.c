@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "base/mem.h"
 #include "os/loop_priv.h"
+#include "os/sandbox.h"
 
 enum { PATIENCE_MS = 200 };
 
@@ -51,6 +52,8 @@ int os_loop_new(struct os_loop **ret)
 
 	if (!l)
 		return -ENOMEM;
+	/* Where calls cannot be filtered the sandbox cannot either, and a ring does no harm. */
+	(void)os_sandbox_refuse_rings();
 	r = uv_loop_init(&l->uv);
 	if (r < 0) {
 		w_free(l);

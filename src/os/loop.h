@@ -15,7 +15,8 @@ struct os_signal;
 struct os_wake;
 struct os_file_watch;
 
-/* 0, -ENOMEM, or the error of the system. */
+/* 0, -ENOMEM, or the error of the system. From then on the calling thread and those it starts get
+ * no io_uring, see os_sandbox_refuse_rings(). */
 int os_loop_new(struct os_loop **ret);
 /* Frees the loop. Look-ups that still run get 200 ms, their callbacks are not called; with one that
  * takes longer the loop's memory is left to the end of the process. */

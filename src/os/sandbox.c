@@ -234,6 +234,20 @@ static int filter_calls(bool other_netns)
 	return r;
 }
 
+int os_sandbox_refuse_rings(void)
+{
+	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
+	int r;
+
+	if (!f)
+		return -ENOMEM;
+	r = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(io_uring_setup), 0);
+	if (r == 0)
+		r = seccomp_load(f);
+	seccomp_release(f);
+	return r;
+}
+
 /* Of what is needed stays what there is: a user with CAP_NET_ADMIN alone needs no low port. */
 static int drop_capabilities(bool other_netns)
 {
