@@ -234,6 +234,7 @@ static int rekeyed_sa(struct ike_sa *sa, const struct ike_neg *neg, wtime now, s
 		return err;
 	}
 	ike_sa_lifetime(fresh, now);
+	ike_sa_wake(fresh, now); /* for what else it has to wait for */
 	*ret = fresh;
 	return 0;
 }
@@ -311,7 +312,6 @@ static void ike_rekeyed_by_peer(struct ike_sa *sa, struct ike_sa *fresh, wtime n
 	sa->rekey_at = sa->expire_at = WTIME_NEVER;
 	sa->cleanup_at = wtime_add(now, IKE_TIME_REPLACED);
 	ike_sa_wake(sa, sa->cleanup_at);
-	ike_sa_wake(fresh, now);
 }
 
 static int complete_ike(struct ike_sa *sa, struct ike_neg *neg, wtime now)

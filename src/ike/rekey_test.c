@@ -432,6 +432,56 @@ static void hard_ends(void **state)
 	bed_close(&bed);
 }
 
+static enum bed_action all_lost(struct bed *bed, const struct bed_packet *p)
+{
+	(void)bed;
+	(void)p;
+	return BED_DROP;
+}
+
+/* An SA that nothing was sent on since a rekey made it: that its peer is away is seen, by both. */
+static void new_sa_is_watched(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct bed_options o = {.seed = 81 + i};
+		struct bed bed;
+
+		bed_open_up(&bed, &o);
+		assert_int_equal(rekey(&bed, i, true), 0);
+		bed_run(&bed, 2 * W_SEC);
+		assert_true(bed_is_tidy(&bed));
+		bed.filter = all_lost;
+		bed_run(&bed, 60 * W_SEC);
+		assert_int_equal(bed.node[0].downs, 1);
+		assert_int_equal(bed.node[1].downs, 1);
+		bed_close(&bed);
+	}
+}
+
+/* The SA that has lost against another one, and is due to go, has a rekey out when it loses: what
+ * that makes goes at the same time, with its children. */
+static void loser_is_rekeyed(void **state)
+{
+	struct bed_options o = {.seed = 83};
+	struct ike_conn *conn;
+	struct bed bed;
+
+	(void)state;
+	bed_open_up(&bed, &o);
+	assert_int_equal(rekey(&bed, 0, true), 0);
+	conn = bed_conn(&bed, 0);
+	conn->sa->loser = true;
+	conn->sa->cleanup_at = wtime_add(bed.now, IKE_TIME_CROSSING);
+	bed_run(&bed, IKE_TIME_CROSSING - 100 * W_MS);
+	assert_true(conn->sa->loser);
+	bed_run(&bed, 200 * W_MS);
+	assert_null(conn->sa);
+	bed_run(&bed, 10 * W_SEC);
+	assert_true(bed_is_tidy(&bed));
+	bed_close(&bed);
+}
+
 static void soft_limit(void **state)
 {
 	struct bed_options o = {.seed = 78};
@@ -467,6 +517,8 @@ int main(void)
 		cmocka_unit_test(long_run),
 		cmocka_unit_test(soft_limit),
 		cmocka_unit_test(hard_ends),
+		cmocka_unit_test(new_sa_is_watched),
+		cmocka_unit_test(loser_is_rekeyed),
 		cmocka_unit_test(anything),
 	};
 
