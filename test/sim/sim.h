@@ -157,6 +157,8 @@ unsigned int sim_links_up(struct sim *s, unsigned int i, bool exact);
 bool sim_mesh_exact(struct sim *s);
 /* The same of the pairs with adjacent[i * nodes + k], i < k. */
 bool sim_pairs_exact(struct sim *s, const bool *adjacent);
+/* Says on stderr what the two ends of the first pair that is not exact have. */
+void sim_pairs_tell(struct sim *s, const bool *adjacent);
 /* All running nodes have a usable link to every other. */
 bool sim_mesh_up(struct sim *s);
 /* The node that node i sends to first on its way to node `to` (by IPv4), or -1: none. */

@@ -111,6 +111,13 @@ static bool same_text(const struct value *a, const char *ka, const struct value 
 	return x && y && strcmp(x, y) == 0;
 }
 
+static const char *text_of(const struct value *v, const char *key)
+{
+	const char *s = value_string(value_get(v, key));
+
+	return s ? s : "-";
+}
+
 /* Both ends' views of one link agree: one IKE SA, one child pair, mirrored. */
 static bool ends_agree(const struct value *a, const struct value *b)
 {
@@ -129,7 +136,26 @@ bool sim_mesh_exact(struct sim *s)
 	return sim_pairs_exact(s, NULL);
 }
 
-bool sim_pairs_exact(struct sim *s, const bool *adjacent)
+static void tell_end(const struct value *l, unsigned int at, unsigned int peer)
+{
+	const struct value *ike = value_get(l, "ike"), *children = value_get(l, "children");
+
+	fprintf(stderr, "node %u to %u: %s, IKE SA %s %s, children", at, peer, text_of(l, "state"),
+		text_of(ike, "spi_i"), text_of(ike, "spi_r"));
+	for (size_t n = 0; n < value_count(children); n++)
+		fprintf(stderr, " %s/%s", text_of(value_at(children, n), "spi_in"),
+			text_of(value_at(children, n), "spi_out"));
+	fputc('\n', stderr);
+}
+
+static void tell_pair(struct value_doc *const *doc, unsigned int a, unsigned int b)
+{
+	tell_end(link_to(value_root(doc[a]), b), a, b);
+	tell_end(link_to(value_root(doc[b]), a), b, a);
+}
+
+/* Whether all pairs are exact; else says which ends of which link are not, when it is to tell. */
+static bool pairs_exact(struct sim *s, const bool *adjacent, bool tell)
 {
 	struct value_doc **doc = calloc(s->count, sizeof(struct value_doc *));
 	bool ok = true;
@@ -138,14 +164,27 @@ bool sim_pairs_exact(struct sim *s, const bool *adjacent)
 	for (unsigned int i = 0; i < s->count; i++)
 		doc[i] = s->node[i].node ? ask(s, i, "links") : NULL;
 	for (unsigned int i = 0; ok && i < s->count; i++)
-		for (unsigned int k = i + 1; ok && k < s->count; k++)
+		for (unsigned int k = i + 1; ok && k < s->count; k++) {
 			if (doc[i] && doc[k] && (!adjacent || adjacent[i * s->count + k]))
 				ok = ends_agree(link_to(value_root(doc[i]), k),
 					link_to(value_root(doc[k]), i));
+			if (!ok && tell)
+				tell_pair(doc, i, k);
+		}
 	for (unsigned int i = 0; i < s->count; i++)
 		value_free(doc[i]);
 	free(doc);
 	return ok;
+}
+
+bool sim_pairs_exact(struct sim *s, const bool *adjacent)
+{
+	return pairs_exact(s, adjacent, false);
+}
+
+void sim_pairs_tell(struct sim *s, const bool *adjacent)
+{
+	(void)pairs_exact(s, adjacent, true);
 }
 
 uint64_t sim_drops(struct sim *s, unsigned int i, const char *reason)
