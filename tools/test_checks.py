@@ -5,8 +5,10 @@ Run it alone, or under pytest.
 """
 
 import json
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -378,6 +380,23 @@ class Counting(unittest.TestCase):
 
     def test_nothing_run(self):
         self.counts(1, "0 passed, 1 failed")
+
+
+class Demo(unittest.TestCase):
+    """A bare machine gets what the demo needs from tools/deps --demo."""
+
+    def test_imports(self):
+        """Nothing is imported but what Python has, and what that list names."""
+        packages = re.search(r"^demo_packages=\((.*)\)$", (TOOLS / "deps").read_text(), re.M)
+        named = [word.removeprefix("python3-") for word in packages[1].split()
+                 if word.startswith("python3-")]
+        code = ("import sys, types\n"
+                f"for name in {named}: sys.modules[name] = types.ModuleType(name)\n"
+                f"sys.path.insert(0, {str(TOOLS.parent / 'test')!r})\n"
+                "import lab\n")
+        done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":
