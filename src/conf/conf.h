@@ -19,6 +19,7 @@ struct conf_endpoint { /* one of this node's */
 	enum ip_family family;
 	struct ipaddr address; /* IP_NONE: any */
 	uint16_t port;         /* default 13000 */
+	struct conf_mark at;
 	const char *interface; /* NULL: any */
 	uint32_t fwmark;       /* 0: underlay.fwmark */
 	const char *updown;    /* script, or NULL */
@@ -248,3 +249,7 @@ void conf_errors_free(struct conf_errors *e);
 int conf_log_parse(const char *word, enum conf_log *ret);
 /* Glob over names: "*" and "?" only. */
 bool conf_glob(const char *pattern, const char *text);
+/* Whether a node of the registry is this one; ranet means any of its name by that. */
+bool conf_is_self(const struct config *c, const struct registry_node *r);
+/* Whether peers.include and peers.exclude let a node in. */
+bool conf_wants_peer(const struct config *c, const struct registry_node *r);

@@ -117,7 +117,7 @@ enum ip_family conf_read_family(struct doc *d, struct fy_node *n)
 	if (s && strcmp(s, "ip6") == 0)
 		return IP6;
 	if (s)
-		doc_error(d, n, "the address family must be ip4 or ip6");
+		doc_no_choice(d, n, "the address family", "ip4 or ip6");
 	return IP_NONE;
 }
 
@@ -170,6 +170,7 @@ static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 		struct conf_endpoint *e = &c->endpoint[c->endpoint_count++];
 
 		e->port = CONF_PORT;
+		doc_position(d, item, &e->at);
 		doc_map(d, item, endpoint_fields, e, "an endpoint");
 		if (e->address.family != IP_NONE && e->family != IP_NONE &&
 			e->address.family != e->family)
@@ -452,7 +453,7 @@ static void read_pq(struct doc *d, struct fy_node *n, void *object)
 			return;
 		}
 	if (s)
-		doc_error(d, n, "post_quantum must be prefer, require or off");
+		doc_no_choice(d, n, "post_quantum", "prefer, require or off");
 }
 
 static const struct field ike_fields[] = {
@@ -484,7 +485,7 @@ static void read_crypto(struct doc *d, struct fy_node *n, void *object)
 			return;
 		}
 	if (s)
-		doc_error(d, n, "crypto must be auto, openssl or ipsec-mb");
+		doc_no_choice(d, n, "crypto", "auto, openssl or ipsec-mb");
 }
 
 static void read_threads(struct doc *d, struct fy_node *n, void *object)
@@ -503,7 +504,7 @@ static void read_threads(struct doc *d, struct fy_node *n, void *object)
 		count = s[i] >= '0' && s[i] <= '9' ? count * 10 + (uint32_t)(s[i] - '0')
 						   : CONF_THREADS_MAX + 1;
 	if (count < 1 || count > CONF_THREADS_MAX)
-		doc_error(d, n, "threads must be auto or a number from 1 to 16");
+		doc_no_choice(d, n, "threads", "auto or a number from 1 to 16");
 	else
 		c->plane.threads = count;
 }
@@ -540,7 +541,7 @@ static void read_log(struct doc *d, struct fy_node *n, void *object)
 	const char *s = doc_string(d, n, "log");
 
 	if (s && conf_log_parse(s, &c->log) < 0)
-		doc_error(d, n, "log must be error, warning, info or debug");
+		doc_no_choice(d, n, "log", "error, warning, info or debug");
 }
 
 static const struct field config_fields[] = {
@@ -716,4 +717,25 @@ bool conf_glob(const char *pattern, const char *text)
 	while (*pattern == '*')
 		pattern++;
 	return !*pattern;
+}
+
+bool conf_is_self(const struct config *c, const struct registry_node *r)
+{
+	return strcmp(r->name, c->node.name) == 0 &&
+		(c->ranet || strcmp(r->organization, c->node.organization) == 0);
+}
+
+bool conf_wants_peer(const struct config *c, const struct registry_node *r)
+{
+	char full[2 * CONF_NAME_MAX + 2];
+	bool in = c->peers.include_count == 0, out = false;
+
+	(void)snprintf(full, sizeof(full), "%s/%s", r->organization, r->name);
+	for (size_t i = 0; i < c->peers.include_count; i++)
+		in |= conf_glob(c->peers.include[i], r->name) ||
+			conf_glob(c->peers.include[i], full);
+	for (size_t i = 0; i < c->peers.exclude_count; i++)
+		out |= conf_glob(c->peers.exclude[i], r->name) ||
+			conf_glob(c->peers.exclude[i], full);
+	return in && !out;
 }

@@ -411,6 +411,19 @@ static bool duration(struct doc *d, struct fy_node *n, const struct field *f, in
 	return false;
 }
 
+void doc_no_choice(struct doc *d, struct fy_node *n, const char *where, const char *choices)
+{
+	char text[DOC_SHOWN_TEXT];
+	size_t len;
+	const char *s = scalar(n, &len);
+
+	if (s)
+		doc_error(d, n, "%s must be %s, not \"%s\"%s", where, choices,
+			doc_shown(s, len, text), doc_is_quoted(n) ? " (in quotes)" : "");
+	else
+		doc_error(d, n, "%s must be %s", where, choices);
+}
+
 static bool boolean(struct doc *d, struct fy_node *n, const char *where, bool *ret)
 {
 	size_t len;
@@ -418,7 +431,7 @@ static bool boolean(struct doc *d, struct fy_node *n, const char *where, bool *r
 	bool yes = s && len == 4 && memcmp(s, "true", 4) == 0;
 
 	if (!s || doc_is_quoted(n) || (!yes && !(len == 5 && memcmp(s, "false", 5) == 0))) {
-		doc_error(d, n, "%s must be true or false", where);
+		doc_no_choice(d, n, where, "true or false");
 		return false;
 	}
 	*ret = yes;
@@ -436,7 +449,7 @@ static void read_switch(struct doc *d, struct fy_node *n, const char *where, enu
 			*ret = (enum conf_switch)i;
 			return;
 		}
-	doc_error(d, n, "%s must be auto, on or off", where);
+	doc_no_choice(d, n, where, "auto, on or off");
 }
 
 static void read_field(struct doc *d, struct fy_node *v, const struct field *f, void *object)

@@ -35,6 +35,9 @@ struct fy_node *doc_at(struct doc *d, const char *path);
 /* A value as a message may show it: cut, control characters replaced, and not at all when it looks
  * like key material. Returns out. */
 const char *doc_shown(const char *s, size_t n, char out[static DOC_SHOWN_TEXT]);
+/* An error: where must be one of choices ("auto, on or off"), and says what stands there instead.
+ */
+void doc_no_choice(struct doc *d, struct fy_node *n, const char *where, const char *choices);
 /* Whether a text looks like a key (PEM, or a long run of base64 or hexadecimal digits). */
 bool doc_looks_secret(const char *s, size_t n);
 /* Where a node stands in the text; 0:0 when that is not known. */

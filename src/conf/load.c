@@ -79,6 +79,9 @@ static int load_key(struct load *s)
 			"holds no private key; it must be PKCS#8 PEM (BEGIN PRIVATE KEY), as weft "
 			"keygen "
 			"makes");
+	if (!err && s->files->is_public && s->files->is_public(path))
+		complain(s->warnings, path, NULL,
+			"every user of this host can read the private key; chmod 600 %s", path);
 out:
 	buf_free_secret(&pem);
 	return err;
@@ -121,6 +124,83 @@ static const struct registry_node *find_node(const struct load *s, const char *o
 	return NULL;
 }
 
+static const struct registry_endpoint *find_endpoint(const struct registry_node *n,
+	const char *serial)
+{
+	for (size_t i = 0; i < n->endpoint_count; i++)
+		if (strcmp(n->endpoint[i].serial, serial) == 0)
+			return &n->endpoint[i];
+	return NULL;
+}
+
+/* Peers know an endpoint by what the registry has of it. */
+static void check_endpoints(struct load *s, const struct registry_node *own)
+{
+	const struct config *c = s->l->config;
+
+	for (size_t i = 0; i < c->endpoint_count; i++) {
+		const struct conf_endpoint *e = &c->endpoint[i];
+		const struct registry_endpoint *r = find_endpoint(own, e->serial);
+
+		if (!r || r->family != e->family)
+			complain(s->warnings, c->file, &e->at,
+				"the registry has no endpoint of serial \"%.60s\" and family ip%d "
+				"for this node: peers will refuse it",
+				e->serial, e->family == IP4 ? 4 : 6);
+		else if (r->address && r->port != e->port)
+			complain(s->warnings, c->file, &e->at,
+				"endpoint \"%.60s\" listens on port %u, and the registry tells "
+				"peers %u: they reach it only where a NAT translates that",
+				e->serial, e->port, r->port);
+	}
+}
+
+static bool has_family(const struct config *c, const struct registry_node *n)
+{
+	for (size_t i = 0; i < c->endpoint_count; i++)
+		for (size_t k = 0; k < n->endpoint_count; k++)
+			if (c->endpoint[i].family == n->endpoint[k].family)
+				return true;
+	return false;
+}
+
+/* A registry of others, and a link with none of them. */
+static void check_links(struct load *s)
+{
+	const struct config *c = s->l->config;
+	const struct registry *r = s->l->registry;
+	const struct registry_node *namesake = NULL;
+	size_t others = 0, wanted = 0, links = 0;
+
+	for (size_t i = 0; i < r->node_count; i++) {
+		const struct registry_node *n = &r->node[i];
+		bool other = strcmp(n->organization, c->node.organization) != 0;
+
+		if (conf_is_self(c, n)) {
+			if (other)
+				namesake = n;
+			continue;
+		}
+		others++;
+		if (!conf_wants_peer(c, n))
+			continue;
+		wanted++;
+		links += has_family(c, n);
+	}
+	if (namesake)
+		complain(s->warnings, c->registry, NULL,
+			"\"%.60s\" of organization \"%.60s\" has this node's name: as ranet does, "
+			"no link is made with it",
+			namesake->name, namesake->organization);
+	if (others && !wanted)
+		complain(s->warnings, c->file, NULL,
+			"peers lets in no node of the registry: no link is made");
+	else if (others && !links)
+		complain(s->warnings, c->file, NULL,
+			"no other node of the registry has an endpoint of a family that endpoints "
+			"has: no link is made");
+}
+
 /* What may be meant so, and mostly is not. */
 static void check_together(struct load *s)
 {
@@ -140,6 +220,9 @@ static void check_together(struct load *s)
 			"refuse it; "
 			"weft pubkey %s prints the right one",
 			c->node.key, c->node.key);
+	if (own)
+		check_endpoints(s, own);
+	check_links(s);
 	for (size_t i = 0; i < c->static_route_count; i++) {
 		const struct conf_static_route *r = &c->static_route[i];
 

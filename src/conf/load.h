@@ -9,6 +9,8 @@ enum { CONF_FILE_MAX = 1 << 20, CONF_KEY_MAX = 1 << 16, CONF_REGISTRY_MAX = 64 <
 struct conf_files {
 	/* Appends a file of at most limit bytes to ret; 0 or a negative errno. */
 	int (*read)(const char *path, size_t limit, struct buf *ret);
+	/* Whether every user may read a file. NULL: that is not looked at. */
+	bool (*is_public)(const char *path);
 };
 
 struct conf_source {

@@ -4,10 +4,11 @@
 #include <errno.h>
 #include "conf/conf_test.h"
 
-#define CONFIG                                                                                     \
+#define ENDPOINT(e)                                                                                \
 	"node: {organization: acme, name: sin1, key: key.pem}\n"                                   \
 	"registry: registry.json\n"                                                                \
-	"endpoints: [{serial: \"0\", family: ip4}]\n"
+	"endpoints: [{" e "}]\n"
+#define CONFIG ENDPOINT("serial: \"0\", family: ip4")
 /* RFC 8410 10.3 and 10.1 */
 #define PRIVATE                                                                                    \
 	"-----BEGIN PRIVATE KEY-----\n"                                                            \
@@ -15,17 +16,21 @@
 	"-----END PRIVATE KEY-----\n"
 #define PUBLIC "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="
 #define OTHER  "MCowBQYDK2VwAyEASCV1oi1Fu7jK31pSvMq1ofahu9BRI9O7zsZZ2bpdmJo="
+#define OWN                                                                                        \
+	"{\"serial_number\": \"0\", \"address_family\": \"ip4\", \"address\": \"203.0.113.1\", "   \
+	"\"port\": 13000}"
 #define REGISTRY(key, name)                                                                        \
 	"[{\"organization\": \"acme\", \"public_key\": \"-----BEGIN PUBLIC KEY-----\\n" key        \
 	"\\n-----END PUBLIC KEY-----\", \"nodes\": [{\"common_name\": \"" name                     \
-	"\", \"endpoints\": []}]}]"
+	"\", \"endpoints\": [" OWN "]}]}]"
 
 /* Two organizations with a node b each, and what their locators are. */
 #define TWO(one, two)                                                                              \
 	"[{\"organization\": \"acme\", \"public_key\": \"-----BEGIN PUBLIC KEY-----\\n" PUBLIC     \
 	"\\n-----END PUBLIC KEY-----\", \"nodes\": [{\"common_name\": \"sin1\", \"endpoints\": "   \
-	"[]},"                                                                                     \
-	"{\"common_name\": \"b\", \"endpoints\": [], \"remarks\": {\"weft\": {\"srv6\": \"" one    \
+	"[" OWN "]},"                                                                              \
+	"{\"common_name\": \"b\", \"endpoints\": [" OWN                                            \
+	"], \"remarks\": {\"weft\": {\"srv6\": \"" one                                             \
 	"\"}}}]}, {\"organization\": \"beta\", \"public_key\": \"-----BEGIN PUBLIC "               \
 	"KEY-----\\n" OTHER                                                                        \
 	"\\n-----END PUBLIC KEY-----\", \"nodes\": [{\"common_name\": \"b\", \"endpoints\": [], "  \
@@ -57,6 +62,17 @@ static const struct stand stands[] = {
 		"registry.json: ", "does not have this node, \"sin1\" of organization \"acme\""},
 	{CONFIG, PRIVATE, REGISTRY(OTHER, "sin1"), 0, NULL,
 		"registry.json: ", "another public key for this node"},
+	{ENDPOINT("serial: \"1\", family: ip4"), PRIVATE, REGISTRY(PUBLIC, "sin1"), 0, NULL,
+		"weft.yaml:3:14: ", "no endpoint of serial \"1\" and family ip4"},
+	{ENDPOINT("serial: \"0\", family: ip6"), PRIVATE, REGISTRY(PUBLIC, "sin1"), 0, NULL,
+		"weft.yaml:3:14: ", "no endpoint of serial \"0\" and family ip6"},
+	{ENDPOINT("serial: \"0\", family: ip4, port: 13001"), PRIVATE, REGISTRY(PUBLIC, "sin1"), 0,
+		NULL,
+		"weft.yaml:3:14: ", "listens on port 13001, and the registry tells peers 13000"},
+	{CONFIG "peers: {include: [nobody]}\n", PRIVATE, TWO("fd00:5:1::/64", "fd00:5:2::/64"), 0,
+		NULL, "weft.yaml: ", "peers lets in no node"},
+	{CONFIG "peers: {include: [beta/b]}\n", PRIVATE, TWO("fd00:5:1::/64", "fd00:5:2::/64"), 0,
+		NULL, "weft.yaml: ", "no link is made"},
 	{CONFIG "static_routes: [{prefix: 10.0.0.0/8, node: tyo1}]\n", PRIVATE,
 		REGISTRY(PUBLIC, "sin1"), 0, NULL, "weft.yaml:4:44: ", "the node \"tyo1\""},
 	{CONFIG "underlay: {vrf: blue}\n", PRIVATE, REGISTRY(PUBLIC, "sin1"), 0, NULL,
@@ -119,6 +135,52 @@ static void each_case_says_what_is_wrong(void **state)
 	}
 }
 
+static bool is_public(const char *path)
+{
+	return strcmp(path, "key.pem") == 0;
+}
+
+static void a_key_that_all_can_read_is_told(void **state)
+{
+	static const struct stand stand = {CONFIG, PRIVATE, REGISTRY(PUBLIC, "sin1"), 0, NULL, NULL,
+		NULL};
+	const struct conf_files files = {.read = read_stand, .is_public = is_public};
+	const struct conf_source source = {.config = "weft.yaml"};
+	struct conf_errors errors = {0}, warnings = {0};
+	struct conf_loaded l = {0};
+
+	(void)state;
+	now = &stand;
+	assert_int_equal(conf_load(&files, &source, &l, &errors, &warnings), 0);
+	expect_one_line(&warnings, "key.pem: ", "chmod 600 key.pem");
+	conf_loaded_free(&l);
+	conf_errors_free(&errors);
+	conf_errors_free(&warnings);
+}
+
+static void ranet_makes_no_link_with_a_namesake(void **state)
+{
+	static const struct stand stand =
+		{"{\"organization\": \"beta\", \"common_name\": \"b\", \"endpoints\": "
+		 "[{\"serial_number\": \"0\", \"address_family\": \"ip4\", \"port\": 13000}]}",
+			PRIVATE, TWO("fd00:5:1::/64", "fd00:5:2::/64"), 0, NULL, NULL, NULL};
+	const struct conf_files files = {.read = read_stand};
+	const struct conf_source source = {.config = "weft.yaml",
+		.ranet_registry = "registry.json",
+		.ranet_key = "key.pem"};
+	struct conf_errors errors = {0}, warnings = {0};
+	struct conf_loaded l = {0};
+
+	(void)state;
+	now = &stand;
+	assert_int_equal(conf_load(&files, &source, &l, &errors, &warnings), 0);
+	assert_non_null(strstr(error_text(&warnings),
+		"\"b\" of organization \"acme\" has this node's name"));
+	conf_loaded_free(&l);
+	conf_errors_free(&errors);
+	conf_errors_free(&warnings);
+}
+
 static void ranets_files_are_loaded(void **state)
 {
 	static const struct stand stand =
@@ -147,6 +209,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_case_says_what_is_wrong),
+		cmocka_unit_test(a_key_that_all_can_read_is_told),
+		cmocka_unit_test(ranet_makes_no_link_with_a_namesake),
 		cmocka_unit_test(ranets_files_are_loaded),
 	};
 

@@ -68,8 +68,12 @@ static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 
 	c->endpoint = doc_alloc(d, count, sizeof(*c->endpoint));
 	while (c->endpoint && c->endpoint_count < count &&
-		(item = fy_node_sequence_iterate(n, &it)))
-		doc_map(d, item, endpoint_fields, &c->endpoint[c->endpoint_count++], "an endpoint");
+		(item = fy_node_sequence_iterate(n, &it))) {
+		struct conf_endpoint *e = &c->endpoint[c->endpoint_count++];
+
+		doc_position(d, item, &e->at);
+		doc_map(d, item, endpoint_fields, e, "an endpoint");
+	}
 }
 
 static void read_iptfs(struct doc *d, struct fy_node *n, void *object)

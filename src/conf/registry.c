@@ -145,6 +145,19 @@ static void read_remarks(struct doc *d, struct fy_node *n, void *object)
 
 /* ---- nodes ---- */
 
+/* An address that the family cannot have is as good as none: told, and the peer may still come. */
+static void check_address(struct doc *d, struct fy_node *n, const struct registry_endpoint *e)
+{
+	struct ipaddr a;
+	char text[DOC_SHOWN_TEXT];
+
+	if (e->address && !ipaddr_parse(e->address, &a) && a.family != e->family)
+		doc_error(d, n,
+			"endpoint \"%.40s\": its address %s is not of its family: nobody can "
+			"reach it there",
+			e->serial, doc_shown(e->address, strlen(e->address), text));
+}
+
 /* Reads the endpoints that are right; a broken one is left out and named. */
 static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 {
@@ -165,8 +178,10 @@ static void read_endpoints(struct doc *d, struct fy_node *n, void *object)
 				doc_error(d, item,
 					"serial_number \"%.40s\" is used twice in one node",
 					e.serial);
-		if (!d->failed && r->endpoint_count < count)
+		if (!d->failed && r->endpoint_count < count) {
 			r->endpoint[r->endpoint_count++] = e;
+			check_address(d, item, &e);
+		}
 	}
 	d->failed = failed;
 }

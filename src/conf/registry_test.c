@@ -223,6 +223,22 @@ static void broken_endpoints_leave_the_others(void **state)
 	}
 }
 
+/* ranet takes such an endpoint for one without an address; so do we, and say so. */
+static void an_address_of_another_family_is_told(void **state)
+{
+	static const char text[] = "[" ORG("acme", KEY_A,
+		"{\"common_name\": \"n\", \"endpoints\": [\n{\"serial_number\": \"0\", "
+		"\"address_family\": \"ip4\", \"address\": \"2001:db8::1\", \"port\": 1}]}") "]";
+	struct conf_errors e = {0};
+	struct registry *r = parse(text, &e);
+
+	(void)state;
+	expect_one_line(&e, "registry.json:2:", "2001:db8::1 is not of its family");
+	assert_int_equal(r->node[0].endpoint_count, 1);
+	registry_free(r);
+	conf_errors_free(&e);
+}
+
 static void what_is_no_registry_fails(void **state)
 {
 	static const char *const texts[] = {"", " ", "{}", "7", "null", "\"x\"", "[", "[{]", "[{}",
@@ -295,6 +311,7 @@ int main(void)
 		cmocka_unit_test(remarks_of_others_are_free),
 		cmocka_unit_test(broken_entries_leave_the_others),
 		cmocka_unit_test(broken_endpoints_leave_the_others),
+		cmocka_unit_test(an_address_of_another_family_is_told),
 		cmocka_unit_test(what_is_no_registry_fails),
 		cmocka_unit_test(an_empty_registry_is_one),
 		cmocka_unit_test(truncation_does_no_harm),

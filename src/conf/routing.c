@@ -21,7 +21,7 @@ static void read_action(struct doc *d, struct fy_node *n, void *object)
 		return;
 	f->accept = strcmp(s, "accept") == 0;
 	if (!f->accept && strcmp(s, "reject") != 0)
-		doc_error(d, n, "action must be accept or reject");
+		doc_no_choice(d, n, "action", "accept or reject");
 }
 
 static const struct field filter_fields[] = {

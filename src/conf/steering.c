@@ -251,7 +251,7 @@ static void read_fallback(struct doc *d, struct fy_node *n, void *object)
 		return;
 	p->direct = strcmp(s, "direct") == 0;
 	if (!p->direct && strcmp(s, "drop") != 0)
-		doc_error(d, n, "fallback must be drop or direct");
+		doc_no_choice(d, n, "fallback", "drop or direct");
 }
 
 static const struct field policy_fields[] = {

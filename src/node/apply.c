@@ -152,28 +152,6 @@ static void sockets_restore(struct node *n, const struct sockets *s)
 
 /* ---- links ---- */
 
-static bool wanted_name(const struct config *c, const struct registry_node *r)
-{
-	char full[NODE_ID_MAX]; /* longer names have no identity, and no link */
-	bool in = c->peers.include_count == 0, out = false;
-
-	(void)snprintf(full, sizeof(full), "%s/%s", r->organization, r->name);
-	for (size_t i = 0; i < c->peers.include_count; i++)
-		in |= conf_glob(c->peers.include[i], r->name) ||
-			conf_glob(c->peers.include[i], full);
-	for (size_t i = 0; i < c->peers.exclude_count; i++)
-		out |= conf_glob(c->peers.exclude[i], r->name) ||
-			conf_glob(c->peers.exclude[i], full);
-	return in && !out;
-}
-
-/* ranet leaves out a node of its own name in any organization; we only ourselves. */
-static bool is_self(const struct config *c, const struct registry_node *r)
-{
-	return strcmp(r->name, c->node.name) == 0 &&
-		(c->ranet || strcmp(r->organization, c->node.organization) == 0);
-}
-
 static struct node_link *find_link(struct node *n, const struct node_link_want *w)
 {
 	list_for_each (it, &n->links) {
@@ -236,7 +214,7 @@ static int for_each_want(struct pass *p, const struct config *c, const struct re
 	for (size_t i = 0; i < r->node_count; i++) {
 		const struct registry_node *node = &r->node[i];
 
-		if (is_self(c, node) || !wanted_name(c, node))
+		if (conf_is_self(c, node) || !conf_wants_peer(c, node))
 			continue;
 		for (size_t k = 0; k < c->endpoint_count; k++)
 			for (size_t m = 0; m < node->endpoint_count; m++) {
@@ -422,15 +400,15 @@ static void dry_report(struct node *n, const struct node_reload *r, struct buf *
 		struct node_link *l = container_of(it, struct node_link, list);
 		struct registry_node key = {.organization = l->organization, .name = l->name};
 
-		if (!has_node(r->registry, &key) || !wanted_name(r->config, &key) ||
+		if (!has_node(r->registry, &key) || !conf_wants_peer(r->config, &key) ||
 			!find_endpoint(r->config, l->local_serial))
 			buf_printf(report, "link %s: would be removed\n", l->text);
 	}
 	for (size_t i = 0; i < r->registry->node_count; i++) {
 		const struct registry_node *x = &r->registry->node[i];
 
-		if (!has_node(n->registry, x) && !is_self(r->config, x) &&
-			wanted_name(r->config, x))
+		if (!has_node(n->registry, x) && !conf_is_self(r->config, x) &&
+			conf_wants_peer(r->config, x))
 			buf_printf(report, "node %s/%s: would be added\n", x->organization,
 				x->name);
 	}

@@ -70,6 +70,13 @@ int os_file_read(const char *path, size_t limit, struct buf *ret)
 	return r;
 }
 
+bool os_file_is_public(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && (st.st_mode & S_IROTH);
+}
+
 int os_file_read_number(const char *path, long *ret)
 {
 	char text[NUMBER_MAX], *end;

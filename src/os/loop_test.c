@@ -208,7 +208,12 @@ static void test_file_read(void **state)
 	assert_int_equal(os_file_read("/tmp", 3, &text), -EISDIR);
 	assert_int_equal(os_file_read("/nonexistent", 3, &text), -ENOENT);
 	buf_free(&text);
+	assert_int_equal(chmod(path, 0640), 0);
+	assert_false(os_file_is_public(path));
+	assert_int_equal(chmod(path, 0644), 0);
+	assert_true(os_file_is_public(path));
 	assert_int_equal(unlink(path), 0);
+	assert_false(os_file_is_public(path));
 }
 
 /* A reload must come to an end whatever lies in the file's place. */

@@ -14,7 +14,7 @@ static void print_lines(const struct conf_errors *e)
 
 int tool_config(struct tool *t)
 {
-	const struct conf_files files = {.read = os_file_read};
+	const struct conf_files files = {.read = os_file_read, .is_public = os_file_is_public};
 	struct conf_source source = {.config = t->word[1] ? t->word[1] : TOOL_CONFIG};
 	struct conf_errors errors = {0}, warnings = {0};
 	struct conf_loaded l = {0};

@@ -27,7 +27,7 @@ static const char usage_text[] =
 	"       weftd --ranet-config FILE --ranet-registry FILE --ranet-key FILE [--check]\n"
 	"       weftd --version\n";
 
-static const struct conf_files files = {.read = os_file_read};
+static const struct conf_files files = {.read = os_file_read, .is_public = os_file_is_public};
 
 /* 0, or -EINVAL with the reason on standard error. */
 static int options_check(const struct options *o, bool ranet, int rest)
