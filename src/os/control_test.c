@@ -45,15 +45,16 @@ struct server {
 static void answer(void *ctx, const struct os_peer *peer, struct view line, struct buf *reply)
 {
 	struct server *s = ctx;
+	size_t bytes = __atomic_load_n(&s->reply_bytes, __ATOMIC_RELAXED);
 
 	assert_true(peer->privileged);
 	assert_int_equal(peer->pid, getpid());
 	if (view_equal(line, view_of("wait", 4)))
-		s->waits = os_control_later(s->control);
+		__atomic_store_n(&s->waits, os_control_later(s->control), __ATOMIC_RELAXED);
 	else if (view_equal(line, view_of("go", 2)))
 		os_control_answer(s->control, s->waits, view_of("<waited>", 8));
-	if (s->reply_bytes)
-		memset(buf_room(reply, s->reply_bytes), 'r', s->reply_bytes);
+	if (bytes)
+		memset(buf_room(reply, bytes), 'r', bytes);
 	else
 		buf_printf(reply, "<%.*s>", (int)line.n, (const char *)line.p);
 }
@@ -217,7 +218,7 @@ static void test_bad_clients(void **state)
 	assert_int_equal(send(deaf, "1\n2\n3\n4\n5\n6\n", 12, MSG_NOSIGNAL), 12);
 	while (recv(deaf, much, OS_CONTROL_REQUEST, 0) > 0)
 		continue;
-	s.reply_bytes = 0;
+	__atomic_store_n(&s.reply_bytes, 0, __ATOMIC_RELAXED);
 	ask(&s, "alive", "<alive>");
 	close(big);
 	close(deaf);

@@ -37,7 +37,8 @@ static int chain_each(void *ctx, struct nlmsghdr *h)
 	struct nlattr *a[NFTA_CHAIN_MAX + 1], *hook[NFTA_HOOK_MAX + 1];
 	const char *family;
 
-	if (nlmsg_parse(h, sizeof(*g), a, NFTA_CHAIN_MAX, NULL) < 0 || !a[NFTA_CHAIN_HOOK] ||
+	if (nlmsg_datalen(h) < (int)sizeof(*g) ||
+		nlmsg_parse(h, sizeof(*g), a, NFTA_CHAIN_MAX, NULL) < 0 || !a[NFTA_CHAIN_HOOK] ||
 		!a[NFTA_CHAIN_POLICY] || nla_len(a[NFTA_CHAIN_POLICY]) != sizeof(uint32_t) ||
 		!is_text(a[NFTA_CHAIN_NAME]) || !is_text(a[NFTA_CHAIN_TABLE]) ||
 		nla_parse_nested(hook, NFTA_HOOK_MAX, a[NFTA_CHAIN_HOOK], NULL) < 0 ||

@@ -132,7 +132,7 @@ static bool lost_route(const struct os_netlink *n, struct nlmsghdr *h)
 						  : (h->nlmsg_flags & NLM_F_REPLACE) != 0;
 
 	return went && !(t->rtm_flags & RTM_F_CLONED) &&
-		netlink_table_is_ours(n, table ? nla_get_u32(table) : t->rtm_table);
+		netlink_table_is_ours(n, netlink_get_u32(table, t->rtm_table));
 }
 
 /* One of ours that went; or another's that came or went where it matters. */
@@ -140,8 +140,8 @@ static bool lost_rule(const struct os_netlink *n, struct nlmsghdr *h)
 {
 	struct nlattr *protocol = nlmsg_find_attr(h, sizeof(struct fib_rule_hdr), FRA_PROTOCOL);
 	struct nlattr *priority = nlmsg_find_attr(h, sizeof(struct fib_rule_hdr), FRA_PRIORITY);
-	bool ours = protocol && nla_get_u8(protocol) == n->protocol;
-	uint32_t at = priority ? nla_get_u32(priority) : 0;
+	bool ours = protocol && netlink_get_u8(protocol, 0) == n->protocol;
+	uint32_t at = netlink_get_u32(priority, 0);
 
 	if (ours)
 		return h->nlmsg_type == RTM_DELRULE && netlink_set_has(&n->priorities, at);
@@ -157,7 +157,8 @@ static bool lost_link(const struct os_netlink *n, struct nlmsghdr *h)
 	if ((uint32_t)l->ifi_index != n->ifindex || l->ifi_family != AF_UNSPEC)
 		return false;
 	return h->nlmsg_type == RTM_DELLINK || !(l->ifi_flags & IFF_UP) ||
-		(name && nla_strcmp(name, n->name) != 0) || (mtu && nla_get_u32(mtu) != n->mtu);
+		(name && nla_strcmp(name, n->name) != 0) ||
+		(mtu && netlink_get_u32(mtu, 0) != n->mtu);
 }
 
 /* Our own requests bear the number of our socket. */

@@ -71,6 +71,21 @@ int netlink_put_ip(struct nl_msg *m, int attribute, const struct ipaddr *a)
 	return nla_put(m, attribute, (int)ipaddr_bits(a) / 8, a->b) < 0 ? -ENOMEM : 0;
 }
 
+bool netlink_is(const struct nlmsghdr *h, int type, size_t header)
+{
+	return h->nlmsg_type == type && nlmsg_datalen(h) >= (int)header;
+}
+
+uint32_t netlink_get_u32(const struct nlattr *a, uint32_t otherwise)
+{
+	return a && nla_len(a) == sizeof(uint32_t) ? nla_get_u32(a) : otherwise;
+}
+
+uint8_t netlink_get_u8(const struct nlattr *a, uint8_t otherwise)
+{
+	return a && nla_len(a) == sizeof(uint8_t) ? nla_get_u8(a) : otherwise;
+}
+
 struct ipaddr netlink_get_ip(const struct nlattr *a, int family)
 {
 	if (a && family == AF_INET && nla_len(a) == 4)

@@ -70,14 +70,15 @@ static bool host_parse(const struct os_netlink *n, const struct kernel_pick *fro
 	const struct rtmsg *t = nlmsg_data(h);
 	uint32_t table;
 
-	if (h->nlmsg_type != RTM_NEWROUTE || nlmsg_parse(h, sizeof(*t), a, RTA_MAX, NULL) < 0)
+	if (!netlink_is(h, RTM_NEWROUTE, sizeof(*t)) ||
+		nlmsg_parse(h, sizeof(*t), a, RTA_MAX, NULL) < 0)
 		return false;
-	table = a[RTA_TABLE] ? nla_get_u32(a[RTA_TABLE]) : t->rtm_table;
+	table = netlink_get_u32(a[RTA_TABLE], t->rtm_table);
 	return t->rtm_type == RTN_UNICAST && table == from->table &&
 		t->rtm_protocol == from->protocol &&
 		!(t->rtm_flags & (RTM_F_CLONED | RTNH_F_DEAD)) &&
 		(t->rtm_family == AF_INET || t->rtm_family == AF_INET6) &&
-		!(a[RTA_OIF] && nla_get_u32(a[RTA_OIF]) == n->ifindex);
+		!(a[RTA_OIF] && netlink_get_u32(a[RTA_OIF], 0) == n->ifindex);
 }
 
 /* ---- connected networks ---- */
@@ -131,7 +132,8 @@ static bool leads_into(const struct nlattr *multipath, uint32_t ifindex)
 	const struct rtnexthop *h = nla_data(multipath);
 	int left = nla_len(multipath);
 
-	for (; RTNH_OK(h, left); left -= (int)RTNH_ALIGN(h->rtnh_len), h = RTNH_NEXT(h))
+	for (; left >= (int)sizeof(*h) && RTNH_OK(h, left);
+		left -= (int)RTNH_ALIGN(h->rtnh_len), h = RTNH_NEXT(h))
 		if ((uint32_t)h->rtnh_ifindex == ifindex)
 			return true;
 	return false;

@@ -31,13 +31,13 @@ static int link_each(void *ctx, struct nlmsghdr *h)
 	struct nlattr *mtu = nlmsg_find_attr(h, sizeof(*i), IFLA_MTU);
 	struct nlattr *name = nlmsg_find_attr(h, sizeof(*i), IFLA_IFNAME);
 
-	if (h->nlmsg_type != RTM_NEWLINK)
+	if (!netlink_is(h, RTM_NEWLINK, sizeof(*i)))
 		return 0;
 	if (name)
 		(void)nla_strlcpy(f->name, name, sizeof(f->name));
 	f->ifindex = (uint32_t)i->ifi_index;
 	f->flags = i->ifi_flags;
-	f->mtu = mtu ? nla_get_u32(mtu) : 0;
+	f->mtu = netlink_get_u32(mtu, 0);
 	return 0;
 }
 
@@ -232,7 +232,7 @@ static int address_each(void *ctx, struct nlmsghdr *h)
 	struct nlattr *proto = nlmsg_find_attr(h, sizeof(*i), IFA_PROTO);
 	struct address *grown, got = {0};
 
-	if (h->nlmsg_type != RTM_NEWADDR || i->ifa_index != all->n->ifindex)
+	if (!netlink_is(h, RTM_NEWADDR, sizeof(*i)) || i->ifa_index != all->n->ifindex)
 		return 0;
 	if (!local)
 		local = nlmsg_find_attr(h, sizeof(*i), IFA_ADDRESS);
@@ -240,7 +240,7 @@ static int address_each(void *ctx, struct nlmsghdr *h)
 	got.a.len = i->ifa_prefixlen;
 	if (got.a.ip.family == IP_NONE)
 		return 0;
-	got.ours = (proto && nla_get_u8(proto) == all->n->protocol) ||
+	got.ours = (proto && netlink_get_u8(proto, 0) == all->n->protocol) ||
 		address_in(all->n->added, all->n->added_count, &got.a);
 	grown = w_realloc(all->v, (all->count + 1) * sizeof(*grown));
 	if (!grown)

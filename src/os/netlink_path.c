@@ -19,12 +19,13 @@ static int route_each(void *ctx, struct nlmsghdr *h)
 	struct nlattr *a[RTA_MAX + 1], *m[RTAX_MAX + 1];
 	struct rta_cacheinfo cache;
 
-	if (h->nlmsg_type != RTM_NEWROUTE || nlmsg_parse(h, sizeof(*t), a, RTA_MAX, NULL) < 0)
+	if (!netlink_is(h, RTM_NEWROUTE, sizeof(*t)) ||
+		nlmsg_parse(h, sizeof(*t), a, RTA_MAX, NULL) < 0)
 		return 0;
-	f->ifindex = a[RTA_OIF] ? nla_get_u32(a[RTA_OIF]) : 0;
+	f->ifindex = netlink_get_u32(a[RTA_OIF], 0);
 	if (a[RTA_METRICS] && nla_parse_nested(m, RTAX_MAX, a[RTA_METRICS], NULL) == 0 &&
 		m[RTAX_MTU])
-		f->mtu = nla_get_u32(m[RTAX_MTU]);
+		f->mtu = netlink_get_u32(m[RTAX_MTU], 0);
 	f->expires = false;
 	if (a[RTA_CACHEINFO] && nla_len(a[RTA_CACHEINFO]) >= (int)sizeof(cache)) {
 		memcpy(&cache, nla_data(a[RTA_CACHEINFO]), sizeof(cache));
@@ -39,13 +40,13 @@ static int link_each(void *ctx, struct nlmsghdr *h)
 	struct ifinfomsg *i = nlmsg_data(h);
 	struct nlattr *mtu, *name;
 
-	if (h->nlmsg_type != RTM_NEWLINK)
+	if (!netlink_is(h, RTM_NEWLINK, sizeof(*i)))
 		return 0;
 	mtu = nlmsg_find_attr(h, sizeof(*i), IFLA_MTU);
 	name = nlmsg_find_attr(h, sizeof(*i), IFLA_IFNAME);
-	p->mtu = mtu ? nla_get_u32(mtu) : 0;
+	p->mtu = netlink_get_u32(mtu, 0);
 	if (name)
-		snprintf(p->interface, sizeof(p->interface), "%s", nla_get_string(name));
+		(void)nla_strlcpy(p->interface, name, sizeof(p->interface));
 	return 0;
 }
 

@@ -49,6 +49,12 @@ int netlink_set_add(struct netlink_set *s, uint32_t v);
 bool netlink_table_is_ours(const struct os_netlink *n, uint32_t table);
 /* Adds an address attribute of its length. */
 int netlink_put_ip(struct nl_msg *m, int attribute, const struct ipaddr *a);
+/* Whether it is a message of this type with its whole header. */
+bool netlink_is(const struct nlmsghdr *h, int type, size_t header);
+/* What is in an attribute of exactly that size; `otherwise` when it has another, or there is none.
+ */
+uint32_t netlink_get_u32(const struct nlattr *a, uint32_t otherwise);
+uint8_t netlink_get_u8(const struct nlattr *a, uint8_t otherwise);
 /* An address attribute; IP_NONE when it is none of that family. */
 struct ipaddr netlink_get_ip(const struct nlattr *a, int family);
 

@@ -101,20 +101,21 @@ static int route_each(void *ctx, struct nlmsghdr *h)
 	bool changed;
 	uint32_t oif;
 
-	if (h->nlmsg_type != RTM_NEWROUTE || nlmsg_parse(h, sizeof(*t), a, RTA_MAX, NULL) < 0)
+	if (!netlink_is(h, RTM_NEWROUTE, sizeof(*t)) ||
+		nlmsg_parse(h, sizeof(*t), a, RTA_MAX, NULL) < 0)
 		return 0;
 	if (t->rtm_protocol != all->n->protocol || (t->rtm_flags & RTM_F_CLONED) ||
 		(t->rtm_family != AF_INET && t->rtm_family != AF_INET6))
 		return 0;
-	got.table = a[RTA_TABLE] ? nla_get_u32(a[RTA_TABLE]) : t->rtm_table;
-	oif = a[RTA_OIF] ? nla_get_u32(a[RTA_OIF]) : 0;
+	got.table = netlink_get_u32(a[RTA_TABLE], t->rtm_table);
+	oif = netlink_get_u32(a[RTA_OIF], 0);
 	if (!netlink_table_is_ours(all->n, got.table) ||
 		!route_is_ours(t->rtm_type, oif == all->n->ifindex))
 		return 0;
 	got.destination = netlink_get_prefix(a[RTA_DST], t->rtm_family, t->rtm_dst_len);
 	got.source = netlink_get_prefix(a[RTA_SRC], t->rtm_family, t->rtm_src_len);
 	got.prefer = netlink_get_ip(a[RTA_PREFSRC], t->rtm_family);
-	got.metric = a[RTA_PRIORITY] ? nla_get_u32(a[RTA_PRIORITY]) : 0;
+	got.metric = netlink_get_u32(a[RTA_PRIORITY], 0);
 	changed = a[RTA_METRICS] || a[RTA_GATEWAY] || a[RTA_VIA] || a[RTA_MULTIPATH];
 	return routes_add(all, &got, (uint8_t)(t->rtm_type | (changed ? CHANGED : 0)));
 }

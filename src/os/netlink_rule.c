@@ -14,12 +14,6 @@ struct rules {
 	size_t count;
 };
 
-static uint32_t rule_u32(struct nlattr **a, int which, uint32_t otherwise)
-{
-	return a[which] && nla_len(a[which]) == sizeof(uint32_t) ? nla_get_u32(a[which])
-								 : otherwise;
-}
-
 static struct prefix rule_prefix(const struct nlattr *a, uint8_t len, int family)
 {
 	struct ipaddr ip = a ? netlink_get_ip(a, family) : (struct ipaddr){0};
@@ -34,20 +28,21 @@ static int rule_each(void *ctx, struct nlmsghdr *h)
 	struct nlattr *a[FRA_MAX + 1];
 	struct kernel_rule *grown, got = {0};
 
-	if (h->nlmsg_type != RTM_NEWRULE || nlmsg_parse(h, sizeof(*f), a, FRA_MAX, NULL) < 0)
+	if (!netlink_is(h, RTM_NEWRULE, sizeof(*f)) ||
+		nlmsg_parse(h, sizeof(*f), a, FRA_MAX, NULL) < 0)
 		return 0;
-	if (!a[FRA_PROTOCOL] || nla_get_u8(a[FRA_PROTOCOL]) != all->n->protocol || a[FRA_OIFNAME])
+	if (netlink_get_u8(a[FRA_PROTOCOL], 0) != all->n->protocol || a[FRA_OIFNAME])
 		return 0;
 	got.family = f->family == AF_INET ? IP4 : IP6;
 	got.source = rule_prefix(a[FRA_SRC], f->src_len, f->family);
 	got.destination = rule_prefix(a[FRA_DST], f->dst_len, f->family);
 	if (a[FRA_IIFNAME])
 		(void)nla_strlcpy(got.in, a[FRA_IIFNAME], sizeof(got.in));
-	got.priority = rule_u32(a, FRA_PRIORITY, 0);
-	got.mark = rule_u32(a, FRA_FWMARK, 0);
-	got.mask = rule_u32(a, FRA_FWMASK, 0);
-	got.table = rule_u32(a, FRA_TABLE, f->table);
-	got.suppress_prefixlength = (int)rule_u32(a, FRA_SUPPRESS_PREFIXLEN, UINT32_MAX);
+	got.priority = netlink_get_u32(a[FRA_PRIORITY], 0);
+	got.mark = netlink_get_u32(a[FRA_FWMARK], 0);
+	got.mask = netlink_get_u32(a[FRA_FWMASK], 0);
+	got.table = netlink_get_u32(a[FRA_TABLE], f->table);
+	got.suppress_prefixlength = (int)netlink_get_u32(a[FRA_SUPPRESS_PREFIXLEN], UINT32_MAX);
 	if (!netlink_table_is_ours(all->n, got.table) &&
 		!netlink_set_has(&all->n->priorities, got.priority))
 		return 0;

@@ -11,20 +11,15 @@ struct check {
 	struct buf *warnings;
 };
 
-static uint32_t number_of(const struct nlattr *a, uint32_t otherwise)
-{
-	return a && nla_len(a) == sizeof(uint32_t) ? nla_get_u32(a) : otherwise;
-}
-
 /* Whether the packets that rule k is for, by their mark, fall under this one too. */
 static bool takes(const struct kernel_rule *k, const struct fib_rule_hdr *f, struct nlattr **a)
 {
 	static const int narrows[] = {FRA_SRC, FRA_DST, FRA_IIFNAME, FRA_OIFNAME, FRA_L3MDEV,
 		FRA_UID_RANGE, FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_DPORT_RANGE,
 		FRA_SUPPRESS_PREFIXLEN, FRA_SUPPRESS_IFGROUP};
-	uint32_t table = number_of(a[FRA_TABLE], f->table);
-	uint32_t mark = number_of(a[FRA_FWMARK], 0);
-	uint32_t mask = number_of(a[FRA_FWMASK], a[FRA_FWMARK] ? UINT32_MAX : 0);
+	uint32_t table = netlink_get_u32(a[FRA_TABLE], f->table);
+	uint32_t mark = netlink_get_u32(a[FRA_FWMARK], 0);
+	uint32_t mask = netlink_get_u32(a[FRA_FWMASK], a[FRA_FWMARK] ? UINT32_MAX : 0);
 	bool fits = (k->mark & mask) == mark;
 
 	if (f->action == FR_ACT_GOTO || f->action == FR_ACT_NOP || f->tos ||
@@ -33,9 +28,9 @@ static bool takes(const struct kernel_rule *k, const struct fib_rule_hdr *f, str
 	for (size_t i = 0; i < sizeof(narrows) / sizeof(*narrows); i++)
 		if (a[narrows[i]] &&
 			!(narrows[i] == FRA_SUPPRESS_PREFIXLEN &&
-				number_of(a[narrows[i]], 0) == UINT32_MAX) &&
+				netlink_get_u32(a[narrows[i]], 0) == UINT32_MAX) &&
 			!(narrows[i] == FRA_SUPPRESS_IFGROUP &&
-				number_of(a[narrows[i]], 0) == UINT32_MAX))
+				netlink_get_u32(a[narrows[i]], 0) == UINT32_MAX))
 			return false;
 	return f->flags & FIB_RULE_INVERT ? !fits : fits;
 }
@@ -57,10 +52,11 @@ static int check_each(void *ctx, struct nlmsghdr *h)
 	const struct kernel_rule *k;
 	uint32_t priority;
 
-	if (h->nlmsg_type != RTM_NEWRULE || nlmsg_parse(h, sizeof(*f), a, FRA_MAX, NULL) < 0)
+	if (!netlink_is(h, RTM_NEWRULE, sizeof(*f)) ||
+		nlmsg_parse(h, sizeof(*f), a, FRA_MAX, NULL) < 0)
 		return 0;
-	priority = number_of(a[FRA_PRIORITY], 0);
-	if (a[FRA_PROTOCOL] && nla_get_u8(a[FRA_PROTOCOL]) == c->n->protocol)
+	priority = netlink_get_u32(a[FRA_PRIORITY], 0);
+	if (a[FRA_PROTOCOL] && netlink_get_u8(a[FRA_PROTOCOL], 0) == c->n->protocol)
 		return 0;
 	k = marked(c, f->family);
 	if (priority >= c->n->first_priority && priority <= c->n->last_priority)
