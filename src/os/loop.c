@@ -2,6 +2,7 @@
  * that its close callback frees. */
 #include "os/loop.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -10,7 +11,7 @@
 #include "os/loop_priv.h"
 #include "os/sandbox.h"
 
-enum { PATIENCE_MS = 200 };
+enum { PATIENCE_MS = 200, LOOP_FILES = 8 };
 
 struct os_signal {
 	uv_signal_t uv;
@@ -45,11 +46,31 @@ static void loop_prepare(uv_prepare_t *p)
 		l->idle(l->idle_ctx);
 }
 
+/* libuv aborts when it has no descriptors for what a program has once. */
+static int loop_room(void)
+{
+	int fd[LOOP_FILES], n = 0, r = 0;
+
+	while (n < LOOP_FILES && r == 0) {
+		fd[n] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		if (fd[n] < 0)
+			r = -errno;
+		else
+			n++;
+	}
+	while (n > 0)
+		close(fd[--n]);
+	return r;
+}
+
 int os_loop_new(struct os_loop **ret)
 {
-	struct os_loop *l = w_calloc(1, sizeof(*l));
-	int r;
+	struct os_loop *l;
+	int r = loop_room();
 
+	if (r < 0)
+		return r;
+	l = w_calloc(1, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
 	/* Where calls cannot be filtered the sandbox cannot either, and a ring does no harm. */

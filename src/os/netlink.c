@@ -163,8 +163,9 @@ static int netlink_connect(void *ctx)
 	n->sock = nl_socket_alloc();
 	if (!n->sock)
 		return -ENOMEM;
-	if (nl_connect(n->sock, NETLINK_ROUTE) < 0)
-		return -EPROTONOSUPPORT;
+	errno = 0;
+	if (nl_connect(n->sock, NETLINK_ROUTE) < 0) /* its own codes have no word for most */
+		return errno ? -errno : -EPROTONOSUPPORT;
 	(void)nl_socket_set_buffer_size(n->sock, QUEUE, QUEUE);
 	(void)nl_socket_set_msg_buf_size(n->sock, 1 << 16);
 	/* Kernels before 4.20 dump everything; what is not ours is left out here anyway. */

@@ -145,11 +145,13 @@ static int six_disabled(void *ctx)
 	const char *tun = ctx;
 	char path[PATH_BYTES];
 	long v = 0;
+	int r;
 
 	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", tun);
-	if (os_file_read_number(path, &v) < 0)
+	r = os_file_read_number(path, &v);
+	if (r == -ENOENT)
 		return 2;
-	return v != 0;
+	return r < 0 ? r : v != 0;
 }
 
 static int link_check_six(struct os_netlink *n, char *name, struct buf *errors)
@@ -171,7 +173,7 @@ static int link_check_six(struct os_netlink *n, char *name, struct buf *errors)
 			name);
 		return -EAFNOSUPPORT;
 	}
-	return r;
+	return r < 0 ? netlink_failed(errors, r, "interface %s: whether IPv6 is on", name) : 0;
 }
 
 int netlink_link_apply(struct os_netlink *n, const struct kernel_state *want, struct buf *errors)

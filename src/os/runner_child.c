@@ -526,8 +526,11 @@ static void turn(struct helper *h)
 	for (size_t i = 0; i < RUNNER_JOBS; i++)
 		p[FIRST + i] = (struct pollfd){.fd = h->job[i].order ? h->job[i].out : -1,
 			.events = POLLIN};
-	if (poll(p, FIRST + RUNNER_JOBS, patience(h)) < 0)
+	if (poll(p, FIRST + RUNNER_JOBS, patience(h)) < 0) {
+		if (errno != EINTR)
+			_exit(1); /* more entries than descriptors are allowed: no use */
 		return;
+	}
 	for (size_t i = 0; i < RUNNER_JOBS; i++)
 		if (p[FIRST + i].revents)
 			job_read(h, &h->job[i]);

@@ -1,4 +1,5 @@
 """What a host does to its daemons: it stops them, and has no room for them."""
+import re
 import resource
 import signal
 import time
@@ -47,6 +48,26 @@ def test_no_descriptor_left(mesh):
     assert running.result.lost == 0
     mesh.wait_one_pair()
     wait_until(lambda: descriptors(node) == before, 5.0, "no more descriptors than before")
+
+
+def test_few_descriptors_to_start(lab):
+    """It starts, or ends at once with one line that says why; and leaves nothing."""
+    node = Mesh(lab, 2).nodes[0]
+    before = node.ns.snapshot()
+    started = []
+    for limit in range(4, 34):
+        node.start(wait=None, wrap=("prlimit", f"--nofile={limit}"))
+        wait_until(lambda: not node.process.running or " is up, " in node.process.log(), 3.0,
+                   f"a start or an end with {limit} descriptors")
+        started.append(node.process.running)
+        node.process.stop()
+        bad = [line for line in node.process.log().splitlines() if "weftd: warning: " not in line
+               and not re.search(r"weftd: (version .* is up, |stopped$)", line)]
+        assert all("Too many open files" in line for line in bad)
+        assert started[-1] or (len(bad) == 1 and node.process.exit_code == 1)
+    assert started[-1] and not started[0]
+    assert before.diff(node.ns.snapshot()) == []
+    assert not node.socket.exists()
 
 
 def test_a_log_that_takes_nothing(lab):
