@@ -1,5 +1,6 @@
 """What the running daemon still may, and what it leaves behind."""
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -59,6 +60,22 @@ def test_no_descriptor_would_survive_a_new_program(mesh):
                 continue
             flags = int(fd.read_text().split("flags:")[1].split()[0], 8)
             assert flags & CLOEXEC, os.readlink(f"/proc/{node.process.pid}/fd/{fd.name}")
+
+
+def test_memory_is_locked_or_one_line_says_why_not(lab):
+    mesh = Mesh(lab, 2)
+    poor, other = mesh.nodes
+    poor.start(wrap=("prlimit", f"--memlock={1 << 20}", "setpriv", "--bounding-set=-sys_resource"))
+    other.start()
+    line, = [line for line in poor.process.log().splitlines() if "memory cannot be locked" in line]
+    assert re.search("keys .*swap.*: Operation not permitted; .*LimitMEMLOCK=infinity$", line)
+    # whoever has the right says nothing, and locks
+    proc = Path(f"/proc/{other.process.pid}")
+    limit, = re.findall(r"^Max locked memory +(\w+)", (proc / "limits").read_text(), re.MULTILINE)
+    locked, = re.findall(r"^VmLck:\s+(\d+)", (proc / "status").read_text(), re.MULTILINE)
+    if limit == "unlimited":
+        assert "memory cannot be locked" not in other.process.log()
+        assert int(locked) > 0
 
 
 def test_a_crash_leaves_no_core(mesh):
