@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "base/mem.h"
 #include "crypto/crypto.h"
+#include "ctl/json.h"
 #include "os/clock.h"
 #include "os/file.h"
 #include "weft/tool.h"
@@ -45,17 +46,24 @@ int tool_keygen(struct tool *t)
 	return wrong ? tool_fail("cannot write the key: %s", strerror(err)) : TOOL_DONE;
 }
 
-static int print_public(const struct ed25519_key *key)
+/* As PEM, or as the JSON string that a registry has. */
+static int print_public(const struct ed25519_key *key, bool as_json)
 {
 	uint8_t raw[ED25519_PUBLIC];
 	struct buf out = {0};
+	struct json j = json_to(&out);
 	char *pem;
 	int code;
 
 	ed25519_public(key, raw);
 	if (ed25519_public_to_pem(raw, &pem) < 0)
 		return tool_fail("cannot write the public key: out of memory");
-	buf_add_str(&out, pem);
+	if (as_json) {
+		json_string(&j, NULL, pem);
+		buf_add_str(&out, "\n");
+	} else {
+		buf_add_str(&out, pem);
+	}
 	w_free(pem);
 	code = tool_print(&out);
 	buf_free(&out);
@@ -107,7 +115,7 @@ int tool_pubkey(struct tool *t)
 	if (err < 0)
 		return tool_fail(
 			"%s holds no private key; it must be PKCS#8 PEM (BEGIN PRIVATE KEY)", name);
-	code = print_public(key);
+	code = print_public(key, t->json);
 	ed25519_free(key);
 	return code;
 }

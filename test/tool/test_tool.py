@@ -109,6 +109,7 @@ def test_a_key_and_its_public_half(weft, tmp_path):
     public = subprocess.run(["openssl", "pkey", "-in", path, "-pubout"], text=True,
                             capture_output=True, check=True).stdout
     assert weft("pubkey", str(path)).stdout == public
+    assert json.loads(weft("--json", "pubkey", str(path)).stdout) == public
     assert weft("pubkey", stdin=key.stdout).stdout == public
     assert weft("pubkey", "-", stdin=key.stdout).stdout == public
     assert weft("keygen").stdout != key.stdout
