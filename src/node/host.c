@@ -23,17 +23,39 @@ const struct prefix *node_host_network(const struct node *n, const struct prefix
 
 /* ---- what was refused ---- */
 
+bool node_host_address(const struct node *n, const struct prefix *p)
+{
+	const struct config *c = n->config;
+
+	for (size_t i = 0; i < c->tun.address_count; i++)
+		if (ipaddr_equal(&c->tun.address[i].ip, &p->addr))
+			return p->len == ipaddr_bits(&p->addr);
+	return false;
+}
+
 static void refused_line(const struct node *n, const struct node_refused *r, char *line,
 	size_t size)
 {
 	const struct registry_node *from = node_speaker_origin(n, r->router_id);
 	char what[PREFIX_TEXT], near[PREFIX_TEXT];
+	int len = snprintf(line, size,
+		"%s, announced by %s%s%s, is not installed: ", prefix_format(&r->prefix, what),
+		from ? from->organization : "an unknown node", from ? "/" : "",
+		from ? from->name : "");
 
-	(void)snprintf(line, size,
-		"%s, announced by %s%s%s, is not installed: this host is connected to %s; to take "
-		"it all the same name it in routing.import",
-		prefix_format(&r->prefix, what), from ? from->organization : "an unknown node",
-		from ? "/" : "", from ? from->name : "", prefix_format(&r->network, near));
+	if (len < 0 || (size_t)len >= size)
+		return;
+	line += len;
+	size -= (size_t)len;
+	if (prefix_equal(&r->prefix, &r->network) && node_host_address(n, &r->prefix))
+		(void)snprintf(line, size,
+			"it is this node's own in tun.addresses; each node "
+			"needs its own");
+	else
+		(void)snprintf(line, size,
+			"this host is connected to %s; to take it all the same name it in "
+			"routing.import",
+			prefix_format(&r->network, near));
 }
 
 void node_host_refused(struct node *n, const struct babel_offer *o, const struct prefix *network)

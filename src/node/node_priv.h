@@ -479,7 +479,10 @@ bool node_kernel_has(const struct node *n, const struct babel_prefix *p);
 void node_host_free(struct node *n);
 /* The connected network that a prefix is or lies in; NULL: none. */
 const struct prefix *node_host_network(const struct node *n, const struct prefix *p);
-/* A neighbour's announcement was refused because of that network: it is told in status. */
+/* Whether a prefix is an address of the TUN, as the configuration gives it. */
+bool node_host_address(const struct node *n, const struct prefix *p);
+/* A neighbour's announcement was refused because of that network: it is told in status. network is
+ * the prefix itself where it is an address of this node's TUN. */
 void node_host_refused(struct node *n, const struct babel_offer *o, const struct prefix *network);
 /* Whether the prefix is announced because a route of the host's own says so. */
 bool node_host_announces(const struct node *n, const struct babel_prefix *p);

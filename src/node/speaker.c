@@ -140,6 +140,16 @@ bool node_speaker_named(const struct node *n, const struct prefix *p,
 	return network && is_named(import_rule(n, p, node_speaker_origin(n, router_id)), network);
 }
 
+/* Another node has an address of this one's TUN: neither is reached from everywhere. */
+static void tell_namesake(struct node *n, const struct babel_offer *o)
+{
+	const struct prefix *p = &o->prefix.destination;
+
+	if (memcmp(o->router_id, n->router_id, sizeof(n->router_id)) != 0 &&
+		node_host_address(n, p))
+		node_host_refused(n, o, p);
+}
+
 static bool import(void *ctx, const struct babel_offer *o)
 {
 	struct node *n = ctx;
@@ -147,9 +157,12 @@ static bool import(void *ctx, const struct babel_offer *o)
 	const struct registry_node *from = node_speaker_origin(n, o->router_id);
 	const struct conf_filter *rule;
 
-	if (node_speaker_refuses(n, p) || node_speaker_own(n, &o->prefix) ||
-		!is_allowed(n, from, p) || is_relayed_by_leaf(n, o, from))
+	if (node_speaker_refuses(n, p) || !is_allowed(n, from, p) || is_relayed_by_leaf(n, o, from))
 		return false;
+	if (node_speaker_own(n, &o->prefix)) {
+		tell_namesake(n, o);
+		return false;
+	}
 	rule = import_rule(n, p, from);
 	network = node_host_network(n, p);
 	if (network && !is_named(rule, network)) {

@@ -202,6 +202,19 @@ table ip filter {
 """
 
 
+
+def test_an_address_that_two_nodes_have_is_told(lab):
+    mesh = routed(lab, 2)
+    one = mesh.inner(1)
+    mesh.nodes[1].configure({**mesh.config(2, static_routes=[]),
+                             "tun": {"addresses": [f"{one}/32"]}})
+    mesh.start()
+    for mine, other in ((1, "org2/n2"), (2, "org1/n1")):
+        wait_until(lambda m=mine, o=other: any(
+            line.startswith(f"{one}/32, announced by {o},") and "tun.addresses" in line
+            for line in mesh.nodes[m - 1].ask("status")["warnings"]), LEARNED_S, "it to be told")
+
+
 def test_a_firewall_that_drops_what_is_forwarded(lab):
     """host.md 72: as a container engine sets it; what goes from link to link is no matter of it."""
     mesh = routed(lab, announce={2: ["10.1.2.0/24"]},
