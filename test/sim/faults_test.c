@@ -257,6 +257,27 @@ static void short_lives_under_traffic(void **state)
 	(void)chaos_free(c);
 }
 
+/* New keys, again and again: what held them is zeroed before it is given back. */
+static void no_key_is_left_in_freed_memory(void **state)
+{
+	struct chaos *c = world("keys", 2, NULL, false);
+
+	(void)state;
+	books_hunt_keys();
+	for (unsigned int i = 0; i < 20; i++) {
+		(void)sim_command(c->s, i % 2, "rekey", i % 2 ? "org0/n0" : "org1/n1");
+		sim_run(c->s, 2 * W_SEC);
+		assert_int_equal(stream(c, 2), 2);
+	}
+	assert_int_equal(books()->keys_left, 0);
+	books_do_wrong(BOOKS_KEY_LEFT);
+	(void)sim_command(c->s, 0, "rekey", "org1/n1");
+	sim_run(c->s, 2 * W_SEC);
+	assert_true(books()->keys_left > 0);
+	books_do_wrong(BOOKS_RIGHT);
+	(void)chaos_free(c);
+}
+
 /* ---- wrongs that must be found ---- */
 
 static void found(struct chaos *c, const char *what)
@@ -394,6 +415,7 @@ int main(void)
 		cmocka_unit_test(ten_thousand_reloads),
 		cmocka_unit_test(reloads_without_memory),
 		cmocka_unit_test(short_lives_under_traffic),
+		cmocka_unit_test(no_key_is_left_in_freed_memory),
 		cmocka_unit_test(nothing_is_found_in_a_sound_mesh),
 		cmocka_unit_test(wrong_books_are_found),
 		cmocka_unit_test(a_loop_is_found),
