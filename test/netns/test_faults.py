@@ -127,6 +127,19 @@ def test_no_memory_to_start(lab):
     assert line.endswith(f"{node.registry_path}: out of memory")
 
 
+def test_no_room_for_the_control_socket(lab):
+    """The disk is full at the start: one line."""
+    node = Mesh(lab, 2).nodes[0]
+    folder = node.dir / "full"
+    folder.mkdir()
+    node.configure({**node.config, "control": {"socket": str(folder / "sock")}})
+    node.start(wait=None, wrap=("unshare", "-m", "sh", "-ec", (
+        f"mount -t tmpfs -o nr_inodes=1 none {folder}\nexec \"$0\" \"$@\"")))
+    assert node.process.wait(10.0) == 1
+    line = node.process.log().splitlines()[-1]
+    assert line == f"weftd: control socket {folder}/sock: No space left on device"
+
+
 def test_no_buffer_space(mesh):
     """The device takes one packet at a time: what does not go is lost, and nothing else is."""
     one, two = mesh.spaces
