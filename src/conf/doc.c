@@ -113,6 +113,9 @@ static void syntax_error(struct doc *d, const struct fy_diag_error *e)
 		const char *theirs, *here;
 	} known[] = {
 		{"duplicate key", "a key is given twice; give each once"},
+		{"Invalid JSON unescaped character",
+			"a line break or another control character in a string; JSON writes a line "
+			"break as \\n"},
 		{"Max depth", "nested too deep; no configuration needs more than a few levels"},
 	};
 	char message[MESSAGE];

@@ -239,6 +239,20 @@ static void an_address_of_another_family_is_told(void **state)
 	conf_errors_free(&e);
 }
 
+/* A key pasted as it is printed. */
+static void a_line_break_in_a_text_is_told(void **state)
+{
+	struct conf_errors e = {0};
+	struct registry *r = NULL;
+
+	(void)state;
+	assert_int_equal(registry_parse(text_view("[{\"public_key\": \"-----BEGIN\n\"}]"), "r", &r,
+				 &e),
+		-EINVAL);
+	expect_one_line(&e, "r:", "JSON writes a line break as \\n");
+	conf_errors_free(&e);
+}
+
 static void what_is_no_registry_fails(void **state)
 {
 	static const char *const texts[] = {"", " ", "{}", "7", "null", "\"x\"", "[", "[{]", "[{}",
@@ -312,6 +326,7 @@ int main(void)
 		cmocka_unit_test(broken_entries_leave_the_others),
 		cmocka_unit_test(broken_endpoints_leave_the_others),
 		cmocka_unit_test(an_address_of_another_family_is_told),
+		cmocka_unit_test(a_line_break_in_a_text_is_told),
 		cmocka_unit_test(what_is_no_registry_fails),
 		cmocka_unit_test(an_empty_registry_is_one),
 		cmocka_unit_test(truncation_does_no_harm),

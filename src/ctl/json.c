@@ -27,6 +27,8 @@ static void escaped(struct buf *b, const char *s)
 			buf_add_str(b, "\xef\xbf\xbd");
 		else if (first == '"' || first == '\\')
 			buf_printf(b, "\\%c", first);
+		else if (first == '\n')
+			buf_add_str(b, "\\n");
 		else if (first < 0x20 || first == 0x7f)
 			buf_printf(b, "\\u%04x", first);
 		else

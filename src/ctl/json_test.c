@@ -75,7 +75,7 @@ static void texts_are_escaped(void **state)
 		{"a\"b", "\"a\\\"b\""},
 		{"\\", "\"\\\\\""},
 		{"/", "\"/\""},
-		{"\n\r\t\b\f", "\"\\u000a\\u000d\\u0009\\u0008\\u000c\""},
+		{"\n\r\t\b\f", "\"\\n\\u000d\\u0009\\u0008\\u000c\""},
 		{"\x01\x1f\x7f", "\"\\u0001\\u001f\\u007f\""},
 		{"\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80",
 			"\"\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80\""},
@@ -107,7 +107,7 @@ static void keys_are_escaped(void **state)
 	json_object(&j, NULL);
 	json_int(&j, "a\"\n", 1);
 	json_object_end(&j);
-	expect(&b, "{\"a\\\"\\u000a\":1}");
+	expect(&b, "{\"a\\\"\\n\":1}");
 }
 
 static void too_deep_fails_the_buffer(void **state)
