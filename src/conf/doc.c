@@ -106,6 +106,9 @@ void doc_error(struct doc *d, struct fy_node *at, const char *fmt, ...)
 	add_line(d, mark.line, mark.column, message);
 }
 
+#define CONTROL                                                                                    \
+	"a line break or another control character in a string; JSON writes a line break as \\n"
+
 /* What the library says, and what would be right where it does not say so. */
 static void syntax_error(struct doc *d, const struct fy_diag_error *e)
 {
@@ -113,9 +116,8 @@ static void syntax_error(struct doc *d, const struct fy_diag_error *e)
 		const char *theirs, *here;
 	} known[] = {
 		{"duplicate key", "a key is given twice; give each once"},
-		{"Invalid JSON unescaped character",
-			"a line break or another control character in a string; JSON writes a line "
-			"break as \\n"},
+		{"Invalid JSON unescaped character", CONTROL},
+		{"Multi line double quoted", CONTROL},
 		{"Max depth", "nested too deep; no configuration needs more than a few levels"},
 	};
 	char message[MESSAGE];
