@@ -197,8 +197,7 @@ struct plane_slot {
 	uint64_t sent;        /* bytes of the flushed round */
 	uint32_t remote_hash; /* of the last address told with PLANE_UP_REMOTE */
 	int64_t remote_told_us;
-	uint32_t punt_second; /* of the clock, in which so many packets of the link went up */
-	uint32_t punts;
+	int64_t punted_until_us; /* when what went up would have, at its steady pace (punt.c) */
 };
 
 /* Where the last packet that went to the TUN came from, when it did so by the straight way: what

@@ -4,7 +4,10 @@
 
 enum { PAYLOAD_NOTIFY = 41, COOKIE = 16390 };
 
-enum { LINK_PUNTS = 2000 }; /* a second; a paced dump of 100,000 routes takes fewer */
+/* Of one link: 2000 a second, of which a paced dump of 100,000 routes takes fewer; 128 at once,
+ * twice of what a speaker has waiting for a neighbour, and a third of the ring at most. What is
+ * larger than others counts as several. */
+enum { PUNT_US = 500, PUNT_BURST_US = 128 * PUNT_US, PUNT_BYTES = 2048 };
 
 static enum ike_class classify(struct view message, uint64_t spi_r)
 {
@@ -59,15 +62,15 @@ void punt_ike(struct plane *p, const struct udp_rx *b, struct view data, wtime n
 }
 
 /* One peer, whatever it sends, leaves room in the ring and time for what the others say. */
-static bool link_may_talk(struct plane_slot *slot, wtime now)
+static bool link_may_talk(struct plane_slot *slot, uint32_t len, wtime now)
 {
-	uint32_t second = (uint32_t)(now.us / W_SEC);
+	int64_t until = slot->punted_until_us > now.us ? slot->punted_until_us : now.us;
 
-	if (slot->punt_second != second) {
-		slot->punt_second = second;
-		slot->punts = 0;
-	}
-	return slot->punts++ < LINK_PUNTS;
+	until += PUNT_US * (int64_t)(1 + len / PUNT_BYTES);
+	if (until - now.us > PUNT_BURST_US)
+		return false;
+	slot->punted_until_us = until;
+	return true;
 }
 
 void punt_link(struct plane *p, const struct pkt *k)
@@ -82,7 +85,7 @@ void punt_link(struct plane *p, const struct pkt *k)
 		.data = view_of(k->data, k->len),
 	};
 
-	if (!link_may_talk(&p->slot[k->in->slot], k->now)) {
+	if (!link_may_talk(&p->slot[k->in->slot], k->len, k->now)) {
 		pkt_drop(p, DROP_PUNT_LIMIT, 1);
 		return;
 	}
