@@ -4,7 +4,8 @@
  *   flood KIND ADDRESS PORT RATE SECONDS [SOURCE-NETWORK]
  *
  * KIND init: IKE_SA_INIT requests with new SPIs; spi: ESP of unknown SPIs; runt: 0 to 7 bytes;
- * lines: datagrams from the standard input, each a line of hexadecimal digits, over and over.
+ * lines: datagrams from the standard input, each a line of hexadecimal digits, over and over;
+ * esp: the same with IPv6 packets that go into ESP, by the keys on the first line (sealed.h).
  * SOURCE-NETWORK: the first two bytes of the sources, as 198.18; without it from an own address. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +19,9 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { BATCH = 64, PACKET = 1500, LINES = 256, PORT = 13000, HEADERS = 28, SLICE_US = 500 };
+#include "sealed.h"
+
+enum { BATCH = 64, PACKET = 1500, LINES = 1024, PORT = 13000, HEADERS = 28, SLICE_US = 500 };
 
 struct line {
 	uint8_t data[PACKET];
@@ -33,6 +36,7 @@ struct flood {
 	uint64_t state;   /* of the numbers that look random */
 	struct line *line;
 	size_t lines, next;
+	struct sealed *sealed;
 	uint8_t packet[BATCH][PACKET];
 	struct iovec iov[BATCH];
 	struct mmsghdr msg[BATCH];
@@ -66,8 +70,16 @@ static void fill(struct flood *f, uint8_t *p, size_t n)
 		p[i] = (uint8_t)(number(f) >> 32);
 }
 
+static const struct line *next_line(struct flood *f)
+{
+	f->next = (f->next + 1) % f->lines;
+	return &f->line[f->next];
+}
+
 static size_t payload(struct flood *f, uint8_t *p)
 {
+	const struct line *l;
+
 	switch (f->kind) {
 	case 'i':
 		memcpy(p, init, sizeof(init));
@@ -83,10 +95,13 @@ static size_t payload(struct flood *f, uint8_t *p)
 	case 'r':
 		fill(f, p, 7);
 		return number(f) % 8;
+	case 'l':
+		l = next_line(f);
+		memcpy(p, l->data, l->len);
+		return l->len;
 	default:
-		memcpy(p, f->line[f->next].data, f->line[f->next].len);
-		f->next = (f->next + 1) % f->lines;
-		return f->line[(f->next + f->lines - 1) % f->lines].len;
+		l = next_line(f);
+		return sealed_make(f->sealed, l->data, l->len, p);
 	}
 }
 
@@ -159,12 +174,16 @@ static int read_lines(struct flood *f)
 {
 	char text[2 * PACKET + 2];
 
+	if (f->kind == 'e' &&
+		(!fgets(text, sizeof(text), stdin) || !(f->sealed = sealed_new(text))))
+		return -1;
 	f->line = calloc(LINES, sizeof(*f->line));
 	while (f->line && f->lines < LINES && fgets(text, sizeof(text), stdin)) {
 		struct line *l = &f->line[f->lines];
 		unsigned int byte;
 
-		while (l->len < PACKET - HEADERS && sscanf(text + 2 * l->len, "%2x", &byte) == 1)
+		while (l->len < PACKET - HEADERS - SEALED_MORE &&
+			sscanf(text + 2 * l->len, "%2x", &byte) == 1)
 			l->data[l->len++] = (uint8_t)byte;
 		f->lines += l->len > 0;
 	}
@@ -177,8 +196,9 @@ int main(int argc, char **argv)
 	unsigned int a, b;
 	int fd;
 
-	if (argc < 6 || !strchr("isrl", argv[1][0])) {
-		fputs("flood init|spi|runt|lines ADDRESS PORT RATE SECONDS [NETWORK]\n", stderr);
+	if (argc < 6 || !strchr("isrle", argv[1][0])) {
+		fputs("flood init|spi|runt|lines|esp ADDRESS PORT RATE SECONDS [NETWORK]\n",
+			stderr);
 		return 2;
 	}
 	f.kind = argv[1][0];
@@ -189,7 +209,7 @@ int main(int argc, char **argv)
 	f.spoof = argc > 6 && sscanf(argv[6], "%u.%u", &a, &b) == 2;
 	if (f.spoof)
 		f.network = a << 24 | b << 16;
-	if (f.kind == 'l' && read_lines(&f) < 0)
+	if (strchr("le", f.kind) && read_lines(&f) < 0)
 		return 2;
 	fd = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
 	if (fd < 0) {

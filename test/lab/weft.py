@@ -1,6 +1,7 @@
 """weftd and weft in a namespace."""
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -133,6 +134,23 @@ class Weftd:
         """The links, or those in a state ("up", "connecting", "down")."""
         return [link for link in self.ask("links")["links"]
                 if state is None or link["state"] == state]
+
+    def children(self, peer):
+        """The inbound SPIs of the children of all links to a node, by its name."""
+        return [child["spi_in"] for link in self.links() if link["peer"]["name"] == peer
+                for child in link["children"]]
+
+    def rekey(self, peer, timeout=5.0):
+        """New keys for the only link to a node; waits until the old ones are gone."""
+        before = self.children(peer)
+        self.tool("rekey", peer)
+        wait_until(lambda: len(self.children(peer)) == 1 and self.children(peer) != before,
+                   timeout, f"new keys for {peer}")
+
+    def memory(self):
+        """Resident bytes of the daemon."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
 
     def wait_up(self, links=None, timeout=10.0):
         """Waits until all links are up (`weft status --wait`), and that they are this many."""
