@@ -122,7 +122,7 @@ static const char *reason_of(const struct node_link *l, const struct ike_conn_st
 		return s->reason;
 	if (l->reason[0])
 		return l->reason;
-	return l->address ? "connecting" : "the registry has no address: waiting for the peer";
+	return l->address ? "no answer yet" : "the registry has no address: waiting for the peer";
 }
 
 static void link_object(struct node *n, const struct node_link *l, wtime now, struct json *j)
