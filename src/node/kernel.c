@@ -340,6 +340,12 @@ static bool build_rules(struct node *n, struct arena *a, struct kernel_state *k)
 	return true;
 }
 
+static void want_forwarding(struct kernel_state *k, const struct prefix *p)
+{
+	k->forward4 |= p->addr.family == IP4;
+	k->forward6 |= p->addr.family == IP6;
+}
+
 /* Announced networks have a way back into the mesh; a default route that is announced is the way to
  * those that have none. */
 static bool build_exit(struct node *n, struct arena *a, struct kernel_state *k)
@@ -358,10 +364,11 @@ static bool build_exit(struct node *n, struct arena *a, struct kernel_state *k)
 	k->keep = keep;
 	k->masquerade = c->exit.masquerade;
 	k->forward4 = k->forward6 = k->masquerade && !c->exit.allow_count;
-	for (size_t i = 0; i < c->exit.allow_count; i++) {
-		k->forward4 |= c->exit.allow[i].addr.family == IP4;
-		k->forward6 |= c->exit.allow[i].addr.family == IP6;
-	}
+	for (size_t i = 0; i < c->exit.allow_count; i++)
+		want_forwarding(k, &c->exit.allow[i]);
+	for (size_t i = 0; i < c->announce_count; i++)
+		if (c->announce[i].destination.len < ipaddr_bits(&c->announce[i].destination.addr))
+			want_forwarding(k, &c->announce[i].destination);
 	return true;
 }
 

@@ -164,7 +164,8 @@ static void forwarding_of(const struct forwarding_job *job, const char *family, 
 	if (os_file_read_number(path, &v) < 0 || v)
 		return;
 	buf_printf(job->warnings,
-		"this node is an exit, but the kernel does not forward %s: set %s=1 with sysctl\n",
+		"this node announces networks or is an exit, but the kernel does not forward %s: "
+		"set %s=1 with sysctl\n",
 		strcmp(family, "ipv4") == 0 ? "IPv4" : "IPv6", sysctl);
 }
 

@@ -163,3 +163,16 @@ def test_what_is_missing_is_said(lab):
     for key in ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"):
         out.exit.sysctl(key, 1)
     assert "forward" not in "\n".join(out.node.status()["warnings"])
+
+
+def test_an_announced_network_needs_forwarding(lab):
+    mesh = Mesh(lab, 2)
+    mesh.nodes[0].configure(mesh.config(1, announce=["10.77.0.0/24", "fd77::1/128"]))
+    for key in ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"):
+        mesh.spaces[0].sysctl(key, 0)
+    mesh.start()
+    told = "\n".join(mesh.nodes[0].status()["warnings"])
+    # a host route is the host itself
+    assert "net.ipv4.ip_forward=1" in told and "net.ipv6" not in told
+    mesh.spaces[0].sysctl("net.ipv4.ip_forward", 1)
+    assert "forward" not in "\n".join(mesh.nodes[0].status()["warnings"])
