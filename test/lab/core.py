@@ -19,7 +19,7 @@ STOP_S = 5.0
 TAIL_LINES = 40
 TAIL_NOISE = re.compile(r"^(sent|got) \d+\b.*\n", re.MULTILINE)
 # what a program built with a sanitizer says of itself
-SANITIZER = re.compile(r"^.*(ERROR: \w+Sanitizer|runtime error: )", re.MULTILINE)
+SANITIZER = re.compile(r"^.*((ERROR|WARNING): \w+Sanitizer|runtime error: )", re.MULTILINE)
 # ctnetlink: IPCTNL_MSG_CT_DELETE without a tuple deletes all; the reply is an nlmsgerr
 FLUSH_CONNTRACK = """
 import socket, struct
