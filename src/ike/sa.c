@@ -464,6 +464,14 @@ static bool init_resend(struct ike_sa *sa, wtime now)
 	return sa->tries < IKE_TRIES_SUSPECT;
 }
 
+/* The data path hears the peer, so it lives (RFC 7296 2.4), and requests or their answers are lost
+ * in a path that is too full: what matters is that one of many comes through. */
+static bool sa_heard_meanwhile(const struct ike_sa *sa, wtime now)
+{
+	return sa == sa->conn->sa && wtime_diff(now, sa->conn->heard) <= IKE_TIME_HEARD &&
+		wtime_diff(now, sa->sent_at) < IKE_TIME_PATIENCE;
+}
+
 static void sa_resend(struct ike_sa *sa, wtime now)
 {
 	struct ike_conn *conn = sa->conn;
@@ -474,6 +482,11 @@ static void sa_resend(struct ike_sa *sa, wtime now)
 	} else {
 		sa->interval = sa->interval * BACKOFF_NUM / BACKOFF_DEN;
 		again = sa->tries < IKE_TRIES;
+		if (sa_heard_meanwhile(sa, now)) {
+			sa->interval = sa->interval < IKE_TIME_RESEND_HEARD ? sa->interval
+									    : IKE_TIME_RESEND_HEARD;
+			again = true;
+		}
 	}
 	if (!again) {
 		sa_give_up(sa, now);

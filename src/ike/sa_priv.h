@@ -18,9 +18,14 @@
 #include "ike/protect_priv.h"
 
 /* ---- Times ---- */
-#define IKE_TIME_EAGER         (10 * W_SEC) /* an attempt sends each second for so long */
-#define IKE_TIME_TRIAL         (1 * W_SEC)  /* the peer is asked at another endpoint */
-#define IKE_TIME_RESEND        (1 * W_SEC)  /* first retransmission */
+#define IKE_TIME_EAGER  (10 * W_SEC) /* an attempt sends each second for so long */
+#define IKE_TIME_TRIAL  (1 * W_SEC)  /* the peer is asked at another endpoint */
+#define IKE_TIME_RESEND (1 * W_SEC)  /* first retransmission */
+#define IKE_TIME_RESEND_HEARD                                                                      \
+	(2 * W_SEC)                        /* the longest pause while the data path hears the peer \
+	                                    */
+#define IKE_TIME_HEARD         (5 * W_SEC) /* it does when it has for so long */
+#define IKE_TIME_PATIENCE      (180 * W_SEC) /* a request has so long then */
 #define IKE_TIME_BACKOFF_MAX   (60 * W_SEC)
 #define IKE_TIME_HALF_OPEN     (30 * W_SEC)  /* a responder waits for IKE_AUTH */
 #define IKE_TIME_FOLLOWUP      (20 * W_SEC)  /* RFC 9370 2.2.4: 5 to 20 s */
