@@ -87,6 +87,7 @@ struct babel_load {
 	bool known; /* there are reports */
 	wtime at;
 	wtime held_at; /* when the load explained a sample last */
+	wtime sampled_at;
 	wtime full_at; /* when there was a load last */
 	unsigned int next, count;
 	struct babel_slot slot[BABEL_SLOTS];
@@ -102,6 +103,8 @@ struct babel_iface {
 	struct list doubt; /* in b->doubts */
 	wtime asked_since; /* see doubt.c */
 	uint8_t asked;
+	wtime more_since; /* see expire() in route.c */
+	uint32_t more;
 	size_t neighbour_count;
 	double loss_in; /* negative: unknown */
 	struct babel_load load;
@@ -373,6 +376,8 @@ uint16_t babel_neighbour_reach(const struct babel_neighbour *n);
 /* load.c */
 /* Takes a sample for costs, or not. True when it was a step. */
 bool babel_load_sample(struct babel_neighbour *n, const struct babel_round *r);
+/* The neighbours' own traffic fills the way in, and did so within the last hello interval. */
+bool babel_load_receives(const struct babel_iface *ifc, wtime now);
 /* What a loss counts for: a queue of our own that stands overflows, too, and more loss than before
  * is then no news. */
 double babel_load_loss(const struct babel_iface *ifc, double before, double loss, bool of_hellos,

@@ -342,6 +342,7 @@ bool babel_load_sample(struct babel_neighbour *n, const struct babel_round *r)
 	struct burden w;
 	bool high, step;
 
+	l->sampled_at = r->at;
 	if (!l->known || !c->valid) {
 		n->pending.us = 0;
 		return babel_rtt_sample(&n->calm, r->us, r->at);
@@ -376,17 +377,36 @@ bool babel_load_sample(struct babel_neighbour *n, const struct babel_round *r)
 	return step;
 }
 
+/* A load fills a meter, or has within a time. */
+static bool fills(const struct babel_load *l, unsigned int m, wtime since, wtime now)
+{
+	const struct babel_meter *t = &l->meter[m];
+	uint32_t rate = l->known ? peak(l, m, since, now) : 0;
+
+	return rate >= FLOOR && rate >= t->carried - t->carried / FULL_OF;
+}
+
+bool babel_load_receives(const struct babel_iface *ifc, wtime now)
+{
+	wtime since = wtime_add(now, -ifc->c.hello_us);
+
+	return !wtime_before(ifc->load.at, since) && fills(&ifc->load, BABEL_LINK_IN, since, now);
+}
+
 double babel_load_loss(const struct babel_iface *ifc, double before, double loss, bool of_hellos,
 	wtime now)
 {
 	const struct babel_load *l = &ifc->load;
-	bool queue = l->held_at.us && wtime_diff(now, l->held_at) <= QUEUE_LOSS_US;
+	bool full = l->full_at.us && wtime_diff(now, l->full_at) <= BABEL_HISTORY * ifc->c.hello_us;
+	/* when the queue drops all that would be a sample, the last one holds as long as the load
+	 */
+	bool queue = l->held_at.us &&
+		(wtime_diff(now, l->held_at) <= QUEUE_LOSS_US ||
+			(full && !wtime_before(l->held_at, l->sampled_at)));
 
 	/* a link with traffic has its loss measured: what its queue does to some hellos says less
 	 */
-	if (of_hellos && l->full_at.us &&
-		wtime_diff(now, l->full_at) <= BABEL_HISTORY * ifc->c.hello_us)
-		queue = true;
+	queue |= of_hellos && full;
 	if (!queue || loss < before)
 		return loss;
 	return before > 0 ? before : 0;

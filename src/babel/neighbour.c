@@ -211,9 +211,18 @@ static bool heard(const struct babel_history *h)
 	return h->active && h->bits != 0;
 }
 
+/* All hellos of the window are gone, but what else it sends fills the link and drowns them. As long
+ * as its last IHU holds it stays. */
+static bool vouched(const struct babel_neighbour *n, wtime now)
+{
+	return n->ifc->c.tunnel && n->txcost != BABEL_INFINITY && babel_load_receives(n->ifc, now);
+}
+
 static void missed(struct babel *b, struct babel_neighbour *n, struct babel_history *h, wtime now)
 {
 	push(h, false);
+	if (!heard(&n->multicast) && !heard(&n->unicast) && vouched(n, now))
+		h->bits = 1;
 	if (!heard(&n->multicast) && !heard(&n->unicast)) {
 		babel_neighbour_flush(b, n, now);
 		return;

@@ -9,12 +9,15 @@
 enum {
 	HOLD_HALVES = 7,      /* a route expires after 3.5 intervals */
 	ASK_HALVES = 5,       /* and is asked for after 2.5 */
+	ASK_EARLY_HALVES = 3, /* or 1.5, where a full queue drops most of what is said */
 	HALF_LIFE_HELLOS = 2, /* of the smoothed metric: a time constant of 3 (RFC 8966 A.3) */
+	ASK_MORE = 32,        /* questions a second on an interface that come sooner */
 	SMOOTH_STEPS = 32,    /* finer steps than this part of a half-life are not taken */
 	WORD = 64,
 };
 
 #define ASK_LAST_US (500 * W_MS)
+#define ASK_MORE_US (600 * W_MS)
 
 struct babel_prefix babel_prefix_normal(const struct babel_prefix *p)
 {
@@ -205,6 +208,21 @@ void babel_route_smooth(struct babel_route *r, wtime now)
 	r->smooth_at = now;
 }
 
+/* Where a full queue drops most of what the neighbour says, a question or its answer comes through
+ * when there are many. But a neighbour with a large table is not asked for all of it twice a
+ * second.
+ */
+static bool may_ask_more(struct babel_iface *ifc, wtime now)
+{
+	if (!babel_load_receives(ifc, now))
+		return false;
+	if (wtime_diff(now, ifc->more_since) >= W_SEC) {
+		ifc->more_since = now;
+		ifc->more = 0;
+	}
+	return ifc->more++ < ASK_MORE;
+}
+
 static void expire(struct babel *b, struct babel_timer *t, wtime now)
 {
 	struct babel_route *r = container_of(t, struct babel_route, timer);
@@ -213,9 +231,12 @@ static void expire(struct babel *b, struct babel_timer *t, wtime now)
 	if (!wtime_due(r->expires, now)) { /* RFC 8966 3.8.2.3: ask before it is too late */
 		int64_t rest = wtime_diff(r->expires, now) / 2;
 
-		if (d->selected == r)
-			babel_request_route(b, r->neighbour, &d->prefix, now);
 		/* and again, sooner and sooner: updates, or answers, were lost */
+		if (d->selected == r) {
+			babel_request_route(b, r->neighbour, &d->prefix, now);
+			if (rest > ASK_MORE_US && may_ask_more(r->neighbour->ifc, now))
+				rest = ASK_MORE_US;
+		}
 		babel_timer_set(b, t, rest > ASK_LAST_US ? wtime_add(now, rest) : r->expires);
 	} else if (r->advertised != BABEL_INFINITY) {
 		r->expires = wtime_add(now, r->hold_us);
@@ -357,6 +378,7 @@ static void retract_all(struct babel *b, struct babel_neighbour *n, wtime now)
 static void take(struct babel *b, struct babel_route *r, const struct babel_tlv *t, wtime now)
 {
 	int64_t half = (int64_t)t->update.interval * BABEL_CENTISECOND_US / 2;
+	bool early = babel_load_receives(r->neighbour->ifc, now);
 
 	if (memcmp(r->router_id, t->update.router_id, sizeof(r->router_id)) != 0) {
 		memcpy(r->router_id, t->update.router_id, sizeof(r->router_id));
@@ -370,7 +392,8 @@ static void take(struct babel *b, struct babel_route *r, const struct babel_tlv 
 	r->next_hop = t->update.next_hop;
 	r->hold_us = half * HOLD_HALVES;
 	r->expires = wtime_add(now, r->hold_us);
-	babel_timer_set(b, &r->timer, wtime_add(now, half * ASK_HALVES));
+	babel_timer_set(b, &r->timer,
+		wtime_add(now, half * (early ? ASK_EARLY_HALVES : ASK_HALVES)));
 	babel_route_smooth(r, now);
 }
 
