@@ -17,6 +17,7 @@ struct esp_sa_config {
 	const uint8_t *key, *auth; /* lengths as aead_info() says; copied into the context */
 	bool esn;
 	uint32_t slot, child;
+	uint8_t lanes;       /* threads that may seal or open for it at once; 0: one */
 	uint32_t window;     /* inbound: replay window, packets; 0: default 4096 */
 	uint64_t first_seq;  /* outbound: first number to use, 0 means 1; tests start elsewhere */
 	uint64_t soft_limit; /* outbound: the sequence number from which on reserve() says SOFT; 0:

@@ -539,6 +539,57 @@ static void large_mixed_batches(void **state)
 	esp_table_free(t);
 }
 
+/* Whichever lane works, the result is the same; what the SA's thread checked, another lane opens
+ * without a look at the window. */
+static void lanes_do_the_same(void **state)
+{
+	enum { LANES = 3, LEN = 300 };
+
+	(void)state;
+	for (int id = AEAD_NONE + 1; id < AEAD_COUNT; id++) {
+		struct pair s = make_pair((struct esp_sa_config){.aead = (enum aead_id)id,
+			.esn = true,
+			.lanes = LANES});
+		struct packet p[LANES];
+		struct tunnel_open op[LANES];
+
+		for (uint8_t i = 0; i < LANES; i++) {
+			struct tunnel_seal seal = {.sa = s.out,
+				.seq = 7,
+				.text = p[i].bytes + HEAD,
+				.len = LEN,
+				.next_header = 4,
+				.lane = i};
+
+			write_inner(seal.text, LEN, false);
+			esp_ops()->seal_batch(&seal, 1);
+			p[i].at = seal.text - s.out->headroom;
+			p[i].len = seal.sealed;
+			assert_int_equal(p[i].len, p[0].len);
+			assert_memory_equal(p[i].at, p[0].at, p[0].len);
+			op[i] = (struct tunnel_open){.sa = s.in,
+				.data = p[i].at,
+				.len = p[i].len,
+				.lane = i,
+				.drop = DROP_NONE};
+		}
+		/* All three are new to the window until the first of them moves it. */
+		esp_ops()->check(op, LANES);
+		for (uint8_t i = 0; i < LANES; i++) {
+			assert_int_equal(op[i].drop, DROP_NONE);
+			assert_int_equal(op[i].seq, 7);
+		}
+		assert_int_equal(receive(s.in, &p[0]), DROP_NONE);
+		esp_ops()->open_batch(op, LANES);
+		for (uint8_t i = 0; i < LANES; i++) {
+			assert_int_equal(op[i].drop, DROP_NONE);
+			assert_int_equal(op[i].text_len, LEN);
+			assert_int_equal(esp_ops()->accept(&op[i]), DROP_REPLAY_DUPLICATE);
+		}
+		free_pair(s);
+	}
+}
+
 static enum drop_reason demux_spi(struct esp_table *t, uint32_t spi, struct tunnel_sa **ret)
 {
 	uint8_t data[8] = {0};
@@ -644,6 +695,7 @@ int main(void)
 		cmocka_unit_test(tfc_padding_is_cut),
 		cmocka_unit_test(dummies_move_the_window),
 		cmocka_unit_test(large_mixed_batches),
+		cmocka_unit_test(lanes_do_the_same),
 		cmocka_unit_test(table_finds_what_it_holds),
 		cmocka_unit_test(configurations_are_checked),
 	};

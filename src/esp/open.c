@@ -11,13 +11,14 @@ static enum drop_reason drop_of(enum replay_verdict v)
 }
 
 /* Reads the frame, finds the full sequence number, checks the window. False: op->drop is set. */
-static bool prepare(struct tunnel_open *op, uint8_t esn[static ESP_ESN_AAD], struct aead_op *ret)
+static bool check(struct tunnel_open *op)
 {
 	const struct esp_sa *s = esp_sa_of_const(op->sa);
 	struct cur c = cur_of(op->data, op->len);
-	struct view header = cur_take(&c, ESP_HEADER), iv = cur_take(&c, s->iv_len);
+	struct view header = cur_take(&c, ESP_HEADER);
 	uint32_t around = ESP_HEADER + s->iv_len + s->icv_len;
 
+	op->checked = true;
 	if (c.bad || op->len < around + ESP_TRAILER) {
 		op->drop = DROP_RUNT;
 		return false;
@@ -30,17 +31,32 @@ static bool prepare(struct tunnel_open *op, uint8_t esn[static ESP_ESN_AAD], str
 		return false;
 	op->text = op->data + ESP_HEADER + s->iv_len;
 	op->text_len = op->len - around;
+	return true;
+}
+
+void esp_check(struct tunnel_open *op, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (op[i].drop == DROP_NONE)
+			(void)check(&op[i]);
+}
+
+/* What the crypto room has to do for a datagram that passed the window. */
+static void prepare(const struct tunnel_open *op, uint8_t esn[static ESP_ESN_AAD],
+	struct aead_op *ret)
+{
+	const struct esp_sa *s = esp_sa_of_const(op->sa);
+
 	*ret = (struct aead_op){
-		.ctx = s->aead,
-		.aad = header,
-		.iv = iv.p,
+		.ctx = s->lane[op->lane].aead,
+		.aad = view_of(op->data, ESP_HEADER),
+		.iv = op->data + ESP_HEADER,
 		.text = op->text,
 		.text_len = op->text_len,
 		.icv = op->text + op->text_len,
 	};
 	if (s->esn)
 		esp_bind_esn(s, op->seq, esn, ret);
-	return true;
 }
 
 /* RFC 4303 2.4: 1, 2, 3, … */
@@ -108,8 +124,10 @@ static void open_some(struct tunnel_open *op, uint32_t n)
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (op[i].drop == DROP_NONE && prepare(&op[i], esn[count], &aead[count]))
-			of[count++] = &op[i];
+		if (op[i].drop != DROP_NONE || (!op[i].checked && !check(&op[i])))
+			continue;
+		prepare(&op[i], esn[count], &aead[count]);
+		of[count++] = &op[i];
 	}
 	(void)aead_open(aead, count); /* each has its result */
 	for (uint32_t i = 0; i < count; i++)

@@ -16,17 +16,23 @@ enum esp_sizes {
 	ESP_BATCH = 64,   /* operations handed to the crypto room at once */
 };
 
+/* What one thread at a time may use. */
+struct esp_lane {
+	struct aead *aead;
+	struct aead *iv; /* outbound, suites whose IV must be unpredictable: makes the IVs */
+};
+
 struct esp_sa {
 	struct tunnel_sa sa; /* first: the plane's view */
 	uint32_t spi;
 	bool esn, is_aead;
 	uint8_t iv_len, icv_len;
 	uint8_t align; /* text length with padding and trailer is a multiple */
-	struct aead *aead;
-	struct aead *iv;       /* outbound, suites whose IV must be unpredictable: makes the IVs */
+	uint8_t lanes;
 	uint64_t last;         /* outbound: last number taken */
 	uint64_t soft_limit;   /* outbound: numbers from here on are beyond it */
 	struct replay *replay; /* inbound */
+	struct esp_lane lane[];
 };
 
 static inline struct esp_sa *esp_sa_of(struct tunnel_sa *sa)
@@ -61,5 +67,6 @@ uint32_t esp_sealed_len(const struct tunnel_sa *sa, uint32_t len);
 uint32_t esp_inner_max(const struct tunnel_sa *sa, uint32_t datagram);
 enum tunnel_limit esp_reserve(struct tunnel_sa *sa, uint32_t n, uint64_t *ret_first);
 void esp_seal_batch(struct tunnel_seal *op, uint32_t n);
+void esp_check(struct tunnel_open *op, uint32_t n);
 void esp_open_batch(struct tunnel_open *op, uint32_t n);
 enum drop_reason esp_accept(struct tunnel_open *op);

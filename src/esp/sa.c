@@ -55,17 +55,35 @@ static bool valid(const struct esp_sa_config *c, const struct aead_info *info)
 	return c->esn || c->first_seq <= UINT32_MAX;
 }
 
+static int make_lane(const struct esp_sa_config *c, const struct aead_info *info,
+	struct esp_lane *l)
+{
+	int err = aead_new(c->crypto, c->aead, view_of(c->key, info->key_len),
+		view_of(c->auth, info->auth_key_len), &l->aead);
+
+	if (err == 0 && !c->inbound && !info->counter_iv)
+		err = make_iv_context(c, info, &l->iv);
+	return err;
+}
+
+static size_t sa_size(uint8_t lanes)
+{
+	return sizeof(struct esp_sa) + lanes * sizeof(struct esp_lane);
+}
+
 int esp_sa_new(const struct esp_sa_config *c, struct tunnel_sa **ret)
 {
 	const struct aead_info *info = aead_info(c->aead);
+	uint8_t lanes = c->lanes ? c->lanes : 1;
 	struct esp_sa *s;
 	int err;
 
 	if (!valid(c, info))
 		return -EINVAL;
-	s = w_calloc(1, sizeof(*s));
+	s = w_calloc(1, sa_size(lanes));
 	if (!s)
 		return -ENOMEM;
+	s->lanes = lanes;
 	set_sizes(s, info);
 	s->spi = c->spi;
 	s->esn = c->esn;
@@ -75,12 +93,9 @@ int esp_sa_new(const struct esp_sa_config *c, struct tunnel_sa **ret)
 	s->last = c->first_seq ? c->first_seq - 1 : 0;
 	s->soft_limit = c->soft_limit ? c->soft_limit : c->esn ? SOFT_DEFAULT_ESN : SOFT_DEFAULT;
 	s->sa.highest = c->inbound ? 0 : s->last;
-	err = aead_new(c->crypto, c->aead, view_of(c->key, info->key_len),
-		view_of(c->auth, info->auth_key_len), &s->aead);
-	if (err == 0 && c->inbound)
-		err = replay_new(c->window, &s->replay);
-	if (err == 0 && !c->inbound && !info->counter_iv)
-		err = make_iv_context(c, info, &s->iv);
+	err = c->inbound ? replay_new(c->window, &s->replay) : 0;
+	for (uint8_t i = 0; err == 0 && i < lanes; i++)
+		err = make_lane(c, info, &s->lane[i]);
 	if (err < 0) {
 		esp_sa_free(&s->sa);
 		return err;
@@ -95,10 +110,12 @@ void esp_sa_free(struct tunnel_sa *sa)
 
 	if (!s)
 		return;
-	aead_free(s->aead);
-	aead_free(s->iv);
+	for (uint8_t i = 0; i < s->lanes; i++) {
+		aead_free(s->lane[i].aead);
+		aead_free(s->lane[i].iv);
+	}
 	replay_free(s->replay);
-	w_free_secret(s, sizeof(*s));
+	w_free_secret(s, sa_size(s->lanes));
 }
 
 uint32_t esp_sa_spi(const struct tunnel_sa *sa)
@@ -131,6 +148,7 @@ const struct tunnel_ops *esp_ops(void)
 		.inner_max = esp_inner_max,
 		.reserve = esp_reserve,
 		.seal_batch = esp_seal_batch,
+		.check = esp_check,
 		.open_batch = esp_open_batch,
 		.accept = esp_accept,
 	};

@@ -44,14 +44,14 @@ static void prepare(struct tunnel_seal *op, uint8_t esn[static ESP_ESN_AAD], str
 
 	put_u32(head, s->spi);
 	put_u32(head + 4, (uint32_t)op->seq);
-	if (!s->iv)
+	if (!s->lane[op->lane].iv)
 		put_u64(iv, op->seq);
 	for (uint32_t i = 0; i < pad; i++)
 		tail[i] = (uint8_t)(i + 1); /* RFC 4303 2.4 */
 	tail[pad] = (uint8_t)pad;
 	tail[pad + 1] = op->next_header;
 	*ret = (struct aead_op){
-		.ctx = s->aead,
+		.ctx = s->lane[op->lane].aead,
 		.aad = view_of(head, ESP_HEADER),
 		.iv = iv,
 		.text = op->text,
@@ -63,10 +63,10 @@ static void prepare(struct tunnel_seal *op, uint8_t esn[static ESP_ESN_AAD], str
 }
 
 /* One IV of a suite without counter IV: see above. False when it could not be made. */
-static bool make_iv(const struct esp_sa *s, uint64_t seq, uint8_t iv[static ESP_IV_MAX])
+static bool make_iv(struct aead *ctx, uint64_t seq, uint8_t iv[static ESP_IV_MAX])
 {
 	uint8_t counter[sizeof(seq)], unused[ESP_ICV_MAX];
-	struct aead_op make = {.ctx = s->iv,
+	struct aead_op make = {.ctx = ctx,
 		.iv = counter,
 		.text = iv,
 		.text_len = ESP_IV_MAX,
@@ -85,10 +85,10 @@ static void seal_some(struct tunnel_seal *op, uint32_t n)
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct esp_sa *s = esp_sa_of_const(op[i].sa);
+		struct aead *iv = esp_sa_of_const(op[i].sa)->lane[op[i].lane].iv;
 
 		op[i].sealed = 0;
-		if (s->iv && !make_iv(s, op[i].seq, op[i].text - ESP_IV_MAX))
+		if (iv && !make_iv(iv, op[i].seq, op[i].text - ESP_IV_MAX))
 			continue;
 		prepare(&op[i], esn[count], &aead[count]);
 		of[count++] = &op[i];

@@ -30,6 +30,7 @@ struct tunnel_seal {
 	uint32_t len;        /* inner packet */
 	uint32_t sealed;     /* set: total bytes, beginning at text - headroom; 0 on an error */
 	uint8_t next_header; /* 4, 41, or 59 for a dummy */
+	uint8_t lane;        /* as seal_batch() says */
 };
 
 /* A datagram to open in place. */
@@ -41,6 +42,8 @@ struct tunnel_open {
 	uint8_t *text;         /* set by open: the inner packet, inside data */
 	uint32_t text_len;     /* as the inner IP header says; ESP and TFC padding are cut */
 	uint8_t next_header;   /* set by open */
+	uint8_t lane;          /* as open_batch() says */
+	bool checked;          /* set by check */
 	enum drop_reason drop; /* set by demux and open: DROP_NONE or why not */
 };
 
@@ -60,12 +63,16 @@ struct tunnel_ops {
 	/* Takes n sequence numbers: the first in *ret_first. HARD: fewer than n are left, none is
 	 * taken. SOFT: taken, and the soft limit, a sequence number, has been reached. */
 	enum tunnel_limit (*reserve)(struct tunnel_sa *sa, uint32_t n, uint64_t *ret_first);
-	/* Pure over its operations: any thread may run it, but operations of one SA only one at a
-	 * time (the SA has its key schedule). */
+	/* Pure over its operations: any thread may run it, but operations of one SA and lane only
+	 * one at a time (each lane has a key schedule). A lane is one thread's; an SA has as many
+	 * as it was made with, and lane 0 always. */
 	void (*seal_batch)(struct tunnel_seal *op, uint32_t n);
-	/* Checks the window, authenticates, decrypts; moves no window. Pure over its operations but
-	 * for reading the windows. Operations with drop set already are left alone. A dummy passes
-	 * here. */
+	/* By the SA's thread, before another opens the operations: finds their numbers and checks
+	 * the window, sets drop. */
+	void (*check)(struct tunnel_open *op, uint32_t n);
+	/* Checks the window of what was not checked, which its SA's thread alone may do;
+	 * authenticates, decrypts; moves no window. Pure over checked operations, lanes as with
+	 * seal_batch(). Operations with drop set already are left alone. A dummy passes here. */
 	void (*open_batch)(struct tunnel_open *op, uint32_t n);
 	/* In arrival order, after open, for every operation or those with drop NONE: checks the
 	 * window again and moves it, counts. DROP_NONE or the reason, which op->drop is then. Given
