@@ -30,6 +30,7 @@ static void link_remove(struct plane *p, uint32_t slot, wtime now)
 		return;
 	s = &p->slot[slot];
 	tx_close(p, s, now);
+	share_settle(p);
 	s->state->outbound = NULL;
 	up.state = s->state;
 	s->state = NULL;
@@ -66,6 +67,7 @@ static void sa_remove(struct plane *p, struct tunnel_sa *sa, wtime now)
 		p->config.ops->remove(p->config.table, sa);
 	else if (slot && slot->open && p->batch[slot->open - 1].sa == sa)
 		tx_close(p, slot, now);
+	share_settle(p);
 	if (slot && slot->state && slot->state->outbound == sa)
 		slot->state->outbound = NULL;
 	sa_gone(p, sa);

@@ -98,20 +98,44 @@ static void input_inner(struct plane *p, const struct tunnel_open *op, const str
 		walk_inner(p, op, link, b, now);
 }
 
-static void open_flush(struct plane *p, uint32_t n, wtime now)
+static void accept_opened(struct plane *p, struct tunnel_open *open,
+	const struct udp_rx *const *from, uint32_t n, wtime now)
 {
-	if (n == 0)
-		return;
-	p->config.ops->open_batch(p->open, n);
 	for (uint32_t i = 0; i < n; i++) {
-		struct tunnel_open *op = &p->open[i];
+		struct tunnel_open *op = &open[i];
 		enum drop_reason r = op->sa ? p->config.ops->accept(op) : op->drop;
 
 		if (r != DROP_NONE)
 			pkt_drop(p, r, 1);
 		else
-			input_inner(p, op, p->open_from[i], now);
+			input_inner(p, op, from[i], now);
 	}
+}
+
+static void open_flush(struct plane *p, uint32_t n, wtime now)
+{
+	if (n == 0)
+		return;
+	p->config.ops->open_batch(p->open, n);
+	accept_opened(p, p->open, p->open_from, n, now);
+}
+
+/* What was handed to helpers, in the order in which it came. */
+static void accept_shared(struct plane *p, struct share_open *s, wtime now)
+{
+	struct work_open *o;
+
+	while ((o = share_opened(p, s)))
+		accept_opened(p, o->op, o->from, o->n, now);
+}
+
+/* Opens what waits, or hands it over. */
+static void open_some(struct plane *p, struct share_open *s, uint32_t n, wtime now)
+{
+	if (s->on && share_open(p, s, n))
+		return;
+	accept_shared(p, s, now);
+	open_flush(p, n, now);
 }
 
 /* One datagram; true when it became operation number n. */
@@ -142,6 +166,7 @@ static bool input_datagram(struct plane *p, const struct udp_rx *b, uint8_t *dat
 
 void plane_input_udp(struct plane *p, struct udp_rx *buffer, size_t n, wtime now)
 {
+	struct share_open share = share_open_begin(p, buffer, n);
 	uint32_t waiting = 0;
 
 	p->run.from = NULL;
@@ -159,13 +184,14 @@ void plane_input_udp(struct plane *p, struct udp_rx *buffer, size_t n, wtime now
 			else if (input_datagram(p, b, b->data + at, len, waiting, now))
 				waiting++;
 			if (waiting == OPEN_BATCH) {
-				open_flush(p, waiting, now);
+				open_some(p, &share, waiting, now);
 				waiting = 0;
 			}
 			at += len;
 		} while (at < b->len);
 	}
-	open_flush(p, waiting, now);
+	open_some(p, &share, waiting, now);
+	accept_shared(p, &share, now);
 }
 
 enum plane_edge stage_link_parse(struct plane *p, struct pkt *k)

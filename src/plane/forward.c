@@ -40,6 +40,8 @@ static enum plane_edge send_segments(struct plane *p, struct pkt *k, struct tx_a
 	const struct gso_split *s = k->split;
 	enum drop_reason drop;
 
+	if (p->work && !k->pair->steer && share_segments(p, k, ask))
+		return EDGE_DONE;
 	/* The first, so that those behind it tell of it at once (RFC 2018). */
 	if (k->congested)
 		pkt_drop(p, DROP_AQM, 1);

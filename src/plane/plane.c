@@ -82,8 +82,7 @@ const struct plane_link *plane_link_of(const struct plane *p, uint32_t slot)
 
 size_t plane_memory(const struct plane_config *c)
 {
-	(void)c;
-	return sizeof(struct plane);
+	return sizeof(struct plane) + (c->helpers ? sizeof(struct work) : 0);
 }
 
 static struct bucket bucket_of(uint32_t rate, uint32_t burst)
@@ -109,6 +108,11 @@ struct plane *plane_init(const struct plane_config *c, void *memory)
 	gro_init(&p->gro, p->tun_out, PLANE_TUN_OUT_MAX);
 	gro_set_merge(&p->gro, c->merge_tcp, c->merge_udp);
 	p->aqm.on = c->aqm;
+	if (c->helpers) {
+		_Static_assert(sizeof(struct plane) % WORK_LINE == 0, "work lies behind it");
+		p->work = (struct work *)(p + 1);
+		work_init(p->work);
+	}
 	tx_reset(p);
 	return p;
 }
@@ -149,6 +153,7 @@ const struct tun_tx *plane_tun_out(const struct plane *p, size_t *ret_n)
 
 void plane_round_done(struct plane *p)
 {
+	share_round_done(p);
 	tx_reset(p);
 	gro_reset(&p->gro);
 	p->tun_out_count = 0;

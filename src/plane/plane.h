@@ -9,7 +9,8 @@
  *
  * A round: any number of plane_input_*() calls, then plane_flush(), then the caller takes and sends
  * the outputs, and calls plane_round_done(); the outputs point into the plane's buffers and into
- * the receive buffers of this round. */
+ * the receive buffers of this round. With helpers, other threads may cut, seal and open packets of
+ * the round meanwhile. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -231,6 +232,11 @@ struct plane_config {
 	bool merge_tcp, merge_udp; /* the TUN takes superpackets of that kind */
 	bool aqm;              /* tell senders when the TUN's queue stands: see plane_tun_empty() */
 	uint16_t segments_max; /* datagrams a send: 64 or 128; 1: no UDP_SEGMENT */
+	/* Threads that call plane_help(); 0: none. SAs have a lane for each, beside lane 0. The
+	 * context of these is up_ctx. */
+	uint32_t helpers;
+	void (*call)(void *ctx);  /* work waits that a helper, if one sleeps, could do */
+	void (*relax)(void *ctx); /* the plane waits for a helper that is at work: give way */
 };
 
 struct plane;
@@ -240,7 +246,8 @@ size_t plane_memory(const struct plane_config *c);
 /* Builds a plane in memory (plane_memory() bytes, borrowed, best prefaulted). */
 struct plane *plane_init(const struct plane_config *c, void *memory);
 
-/* Frames read from the TUN, in order; the data is free again when the call returns. */
+/* Frames read from the TUN, in order; the data is free again when the call returns, or, with
+ * helpers, when plane_round_done() does. */
 void plane_input_tun(struct plane *p, struct tun_rx *frame, size_t n, wtime now);
 /* The TUN's queue was empty before the next frame came: none that is read from now on has waited
  * since before now. To be told each time. */
@@ -262,6 +269,15 @@ void plane_flush(struct plane *p, wtime now);
 /* The outputs of the round, in the order to send. */
 const struct udp_tx *plane_udp_out(const struct plane *p, size_t *ret_n);
 const struct tun_tx *plane_tun_out(const struct plane *p, size_t *ret_n);
+/* The sends from `first` on that are sealed: how many, at least one. With helpers a send may not be
+ * before this was asked, which waits for the first, and may then turn out to have fewer segments,
+ * or none. */
+size_t plane_udp_wait(struct plane *p, size_t first);
+/* A helper, number 0 to helpers - 1, each by one thread at a time: does a piece of the work that
+ * waits. False: none does. */
+bool plane_help(struct plane *p, uint32_t number);
+/* Any thread: false when there is nothing for a helper to do now. */
+bool plane_help_wanted(const struct plane *p);
 /* Everything was sent (or counted as lost): buffers are free again. */
 void plane_round_done(struct plane *p);
 /* The engine's own losses, counted with the rest. */
@@ -269,7 +285,8 @@ void plane_count_drop(struct plane *p, enum drop_reason r, uint64_t n);
 
 /* Nothing is lost unseen: tun_rx_packets + udp_rx_datagrams + control_packets + icmp_sent +
  * fragments + taken = handed + tun_tx_packets + udp_tx_datagrams + punted + keepalives + the drops,
- * ICMP_LIMIT and those of plane_count_drop() aside, once a round is flushed. */
+ * ICMP_LIMIT and those of plane_count_drop() aside, once a round is flushed (and its sends waited
+ * for). */
 struct plane_counters {
 	uint64_t drops[DROP_COUNT];
 	uint64_t tun_rx_frames, tun_rx_packets, tun_tx_frames, tun_tx_packets;

@@ -3,6 +3,7 @@
 #pragma once
 #include "plane/aqm.h"
 #include "plane/plane.h"
+#include "plane/work.h"
 #include "wire/csum.h"
 #include "wire/ecn.h"
 #include "wire/gro.h"
@@ -174,9 +175,12 @@ struct tx_batch {
 	enum drop_reason broken; /* why nothing more of it is sealed */
 	uint8_t tos, next_header;
 	bool urgent;
-	bool listed;       /* among the outputs of the round */
-	uint64_t ahead;    /* bytes that its link sends before it in this round */
-	struct udp_tx out; /* whole once the batch is closed */
+	bool listed;                /* among the outputs of the round, */
+	uint16_t at;                /* there */
+	bool torn;                  /* some of it could not be sealed: the rest is lost */
+	uint16_t piece, piece_last; /* of work, plus 1: oldest and newest; 0: none */
+	uint64_t ahead;             /* bytes that its link sends before it in this round */
+	struct udp_tx out;          /* whole once the batch is closed */
 };
 
 /* What a packet to send asks of its link. */
@@ -224,7 +228,8 @@ struct plane {
 	uint32_t udp_out_count, tun_out_count; /* of the flushed round */
 	struct tx_batch batch[PLANE_UDP_OUT_MAX];
 	uint32_t buffer_used[TX_BUFFERS];
-	struct tunnel_seal seal[TX_SEAL_AT];
+	struct tunnel_seal seal[WORK_DATAGRAMS];
+	struct work *work; /* NULL: there are no helpers */
 	struct tunnel_open open[OPEN_BATCH];
 	const struct udp_rx *open_from[OPEN_BATCH];
 	struct udp_tx udp_out[PLANE_UDP_OUT_MAX];
@@ -303,6 +308,39 @@ void tx_close(struct plane *p, struct plane_slot *slot, wtime now);
 /* Seals all that is open and lists the sends. */
 void tx_flush(struct plane *p, wtime now);
 void tx_reset(struct plane *p);
+
+/* Gives a room that is not urgent, one datagram more of the same batch; NULL: it takes no more. */
+uint8_t *tx_append(struct plane *p, struct tx_batch *b, const struct tx_ask *ask);
+/* Seals what was written, or has it sealed. */
+void tx_seal_written(struct plane *p, struct tx_batch *b, wtime now);
+/* Takes n sequence numbers for a batch; DROP_NONE, or why there are none. */
+enum drop_reason tx_take_numbers(struct plane *p, const struct tx_batch *b, uint32_t n,
+	uint64_t *ret_first);
+/* Counts n sealed datagrams, so many bytes inside, against their link and SA. */
+void tx_count(struct plane *p, const struct tx_batch *b, uint32_t n, uint64_t bytes, wtime now);
+
+/* share.c, with helpers only. Lets the n last datagrams of a batch be sealed, or first written:
+ * they are the packets of `cut`, unless NULL, from number `segment` on. False, and all of the batch
+ * that was to be sealed is: do it at once. */
+bool share_seal(struct plane *p, struct tx_batch *b, uint32_t n, const struct gso_split *cut,
+	uint32_t segment, wtime now);
+/* Lets a superpacket be cut and sealed; false, and nothing done: do it at once. */
+bool share_segments(struct plane *p, struct pkt *k, struct tx_ask *ask);
+/* Waits until all is sealed, and counts it; nothing to do without helpers. */
+void share_settle(struct plane *p);
+/* The same, and makes room for the next round. */
+void share_round_done(struct plane *p);
+/* The runs of datagrams of one call that helpers open. */
+struct share_open {
+	bool on;
+	uint64_t at, end; /* positions: of the next to be taken out, behind the last */
+};
+/* Whether the buffers of a call are worth it. */
+struct share_open share_open_begin(const struct plane *p, const struct udp_rx *buffer, size_t n);
+/* Lets the n operations that wait in p->open be opened; false: there is no room. */
+bool share_open(struct plane *p, struct share_open *s, uint32_t n);
+/* The next of the runs, once it is opened; NULL: there is none. */
+struct work_open *share_opened(struct plane *p, struct share_open *s);
 
 /* hand.c: whether a link is another plane's; as tx_room(), toward that plane. */
 bool hand_elsewhere(const struct plane *p, const struct plane_link *link);

@@ -100,6 +100,12 @@ static void toy_seal(struct tunnel_seal *op, uint32_t n)
 	}
 }
 
+static void toy_check(struct tunnel_open *op, uint32_t n)
+{
+	for (; n > 0; n--, op++)
+		op->checked = op->drop == DROP_NONE;
+}
+
 static void toy_open(struct tunnel_open *op, uint32_t n)
 {
 	for (; n > 0; n--, op++) {
@@ -153,6 +159,7 @@ static const struct tunnel_ops toy_ops = {
 	.inner_max = toy_inner_max,
 	.reserve = toy_reserve,
 	.seal_batch = toy_seal,
+	.check = toy_check,
 	.open_batch = toy_open,
 	.accept = toy_accept,
 };
@@ -288,6 +295,28 @@ static void link_init(struct rig *r, unsigned int id, unsigned int i, unsigned i
 void rig_init(struct rig *r, unsigned int id, unsigned int links, const unsigned int *peers,
 	const unsigned int *far)
 {
+	rig_init_helped(r, id, links, peers, far, 0);
+}
+
+static void rig_on_call(void *ctx)
+{
+	struct rig *r = ctx;
+
+	r->calls++;
+}
+
+static void rig_on_relax(void *ctx)
+{
+	struct rig *r = ctx;
+
+	r->relaxed++;
+	if (r->relax)
+		r->relax(r);
+}
+
+void rig_init_helped(struct rig *r, unsigned int id, unsigned int links, const unsigned int *peers,
+	const unsigned int *far, uint32_t helpers)
+{
 	struct plane_config c = {
 		.ops = &toy_ops,
 		.table = &r->table,
@@ -300,6 +329,9 @@ void rig_init(struct rig *r, unsigned int id, unsigned int links, const unsigned
 		.aqm = true,
 		.segments_max = 64,
 		.unknown_ike_rate = 10,
+		.helpers = helpers,
+		.call = rig_on_call,
+		.relax = rig_on_relax,
 	};
 
 	memset(r, 0, sizeof(*r));
@@ -390,12 +422,18 @@ void rig_round(struct rig *r)
 	plane_flush(r->plane, r->now);
 	u = plane_udp_out(r->plane, &r->rx_count);
 	assert_true(r->rx_count <= RIG_BUFFERS);
+	for (size_t i = 0; i < r->rx_count;) {
+		size_t n = plane_udp_wait(r->plane, i);
+
+		assert_true(n >= 1 && i + n <= r->rx_count);
+		i += n;
+	}
 	for (size_t i = 0; i < r->rx_count; i++) {
 		uint8_t *data = r->rx_data + i * RIG_FRAME;
 		uint32_t size = u[i].seg_size ? u[i].seg_size : u[i].len;
 
 		assert_true(u[i].len <= 65507);
-		assert_int_equal((u[i].len + size - 1) / size, u[i].segments);
+		assert_int_equal(size ? (u[i].len + size - 1) / size : 0, u[i].segments);
 		memcpy(data, u[i].data, u[i].len);
 		r->rx[i] = (struct udp_rx){
 			.data = data,

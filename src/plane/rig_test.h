@@ -53,7 +53,9 @@ struct rig {
 	bool up_full;
 	bool (*known)(const void *ctx, uint64_t spi_i, uint64_t spi_r);
 	wtime now;
-	bool tun_stands; /* the TUN's queue is not seen empty */
+	size_t calls, relaxed;        /* of helpers; while one was waited for */
+	void (*relax)(struct rig *r); /* then, NULL: nothing */
+	bool tun_stands;              /* the TUN's queue is not seen empty */
 	/* what the last round sent */
 	struct udp_rx *rx; /* as the far end receives it; data owned */
 	size_t rx_count;
@@ -73,6 +75,9 @@ enum { RIG_LOCAL = RIG_LINKS, RIG_UNREACHABLE, RIG_BLACKHOLE };
  * index of the link there. Routes of "fd00:peer::/32" and "10.peer.0.0/16" lead over the links. */
 void rig_init(struct rig *r, unsigned int id, unsigned int links, const unsigned int *peers,
 	const unsigned int *far);
+/* The same, for a plane with helpers: who calls plane_help() is the test's matter. */
+void rig_init_helped(struct rig *r, unsigned int id, unsigned int links, const unsigned int *peers,
+	const unsigned int *far, uint32_t helpers);
 void rig_done(struct rig *r);
 /* Builds the table again from the standard routes and n more. */
 void rig_routes(struct rig *r, unsigned int id, const unsigned int *peers,

@@ -18,12 +18,9 @@ static void report_limit(struct plane *p, struct tunnel_sa *sa, enum tunnel_limi
 	*told = p->config.up(p->config.up_ctx, &up);
 }
 
-/* Counts n sealed datagrams, bytes inside, against their link and SA. */
-static void count_sent(struct plane *p, const struct tx_batch *b, uint32_t n, wtime now)
+void tx_count(struct plane *p, const struct tx_batch *b, uint32_t n, uint64_t bytes, wtime now)
 {
 	struct plane_link_state *state = p->slot[b->slot].state;
-	bool last = b->sealed + n == b->count;
-	uint64_t bytes = (uint64_t)(n - 1) * b->inner + (last ? b->last : b->inner);
 
 	plane_count(&p->counters.udp_tx_datagrams, n);
 	plane_count(&b->sa->bytes, bytes);
@@ -36,6 +33,13 @@ static void count_sent(struct plane *p, const struct tx_batch *b, uint32_t n, wt
 		plane_count(&state->own_tx_bytes, bytes);
 	else if (b->stride > PLANE_LARGE)
 		__atomic_store_n(&state->last_large_us, now.us, __ATOMIC_RELAXED);
+}
+
+static void count_sent(struct plane *p, const struct tx_batch *b, uint32_t n, wtime now)
+{
+	bool last = b->sealed + n == b->count;
+
+	tx_count(p, b, n, (uint64_t)(n - 1) * b->inner + (last ? b->last : b->inner), now);
 }
 
 /* Lists the datagrams of a batch that are not sealed yet for seal_batch(). */
@@ -67,22 +71,27 @@ static uint32_t whole_prefix(const struct plane *p, const struct tx_batch *b, ui
 	return i;
 }
 
+enum drop_reason tx_take_numbers(struct plane *p, const struct tx_batch *b, uint32_t n,
+	uint64_t *ret_first)
+{
+	enum tunnel_limit limit = p->config.ops->reserve(b->sa, n, ret_first);
+
+	if (limit != TUNNEL_OK)
+		report_limit(p, b->sa, limit);
+	return limit == TUNNEL_HARD ? DROP_HARD_LIMIT : DROP_NONE;
+}
+
 /* Seals n datagrams that were written, with the next numbers of the SA; how many, and why not all.
  */
 static uint32_t seal_next(struct plane *p, struct tx_batch *b, uint32_t n,
 	enum drop_reason *ret_drop)
 {
-	enum tunnel_limit limit;
 	uint32_t good, len;
 	uint64_t seq;
 
-	limit = p->config.ops->reserve(b->sa, n, &seq);
-	if (limit != TUNNEL_OK)
-		report_limit(p, b->sa, limit);
-	if (limit == TUNNEL_HARD) {
-		*ret_drop = DROP_HARD_LIMIT;
+	*ret_drop = tx_take_numbers(p, b, n, &seq);
+	if (*ret_drop != DROP_NONE)
 		return 0;
-	}
 	list_seals(p, b, seq);
 	p->config.ops->seal_batch(p->seal, n);
 	good = whole_prefix(p, b, n, &len);
@@ -94,11 +103,11 @@ static uint32_t seal_next(struct plane *p, struct tx_batch *b, uint32_t n,
 
 /* Seals what was written since the last call. Nothing of a batch goes out behind what could not be
  * sealed. */
-static void batch_seal_written(struct plane *p, struct tx_batch *b, wtime now)
+void tx_seal_written(struct plane *p, struct tx_batch *b, wtime now)
 {
 	uint32_t n = b->count - b->sealed, good = 0;
 
-	if (n == 0)
+	if (n == 0 || (p->work && share_seal(p, b, n, NULL, 0, now)))
 		return;
 	if (b->broken == DROP_NONE)
 		good = seal_next(p, b, n, &b->broken);
@@ -114,7 +123,7 @@ static void batch_seal(struct plane *p, struct tx_batch *b, wtime now)
 {
 	/* What is behind it in the buffer is free for the next batch, from a cache line on. */
 	p->buffer_used[b->buffer] = b->start + ((b->used + 63) & ~UINT32_C(63));
-	batch_seal_written(p, b, now);
+	tx_seal_written(p, b, now);
 	b->out.data = b->base;
 	b->out.seg_size = b->out.segments > 1 ? b->stride : 0;
 	if (b->out.segments > 0)
@@ -134,8 +143,7 @@ static uint8_t outer_tos(const struct plane *p, uint8_t inner)
 	return ecn_encapsulate(inner, p->snapshot->copy_dscp);
 }
 
-/* Appends to a batch; NULL when the packet does not belong into it or there is no room. */
-static uint8_t *batch_append(struct plane *p, struct tx_batch *b, const struct tx_ask *ask)
+uint8_t *tx_append(struct plane *p, struct tx_batch *b, const struct tx_ask *ask)
 {
 	uint32_t at = (uint32_t)b->count * b->stride, sealed;
 
@@ -239,8 +247,8 @@ uint8_t *tx_room(struct plane *p, const struct tx_ask *ask, enum drop_reason *re
 		b = &p->batch[slot->open - 1];
 		/* While the processor still has them at hand. */
 		if (b->count - b->sealed >= TX_SEAL_AT)
-			batch_seal_written(p, b, ask->now);
-		text = batch_append(p, b, ask);
+			tx_seal_written(p, b, ask->now);
+		text = tx_append(p, b, ask);
 		if (text)
 			return text;
 		tx_close(p, slot, ask->now);
@@ -272,6 +280,9 @@ void tx_undo_urgent(struct plane *p)
 
 static void list_send(struct plane *p, struct tx_batch *b)
 {
+	if (p->work)
+		p->work->of[p->udp_out_count] = (uint16_t)(b - p->batch);
+	b->at = (uint16_t)p->udp_out_count;
 	p->udp_out[p->udp_out_count++] = b->out;
 	b->listed = true;
 }
