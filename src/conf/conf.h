@@ -94,7 +94,7 @@ enum conf_pq { CONF_PQ_PREFER, CONF_PQ_REQUIRE, CONF_PQ_OFF };
 enum conf_switch { CONF_AUTO, CONF_ON, CONF_OFF };
 /* Whose code seals packets; auto: the fastest that is there and proves itself. */
 enum conf_crypto { CONF_CRYPTO_AUTO, CONF_CRYPTO_OPENSSL, CONF_CRYPTO_IPSEC_MB };
-enum { CONF_THREADS_MAX = 16 };
+enum { CONF_THREADS_MAX = 16, CONF_HELPERS_AUTO = CONF_THREADS_MAX + 1 };
 enum conf_log { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG };
 
 struct config {
@@ -179,6 +179,7 @@ struct config {
 		enum conf_switch tun_gso, udp_gso, udp_gro, aqm;
 		enum conf_crypto crypto;
 		uint32_t threads; /* 1 to CONF_THREADS_MAX; 0: auto, one a core */
+		uint32_t helpers; /* 0 (default) to CONF_THREADS_MAX, or CONF_HELPERS_AUTO */
 	} plane;
 	struct {
 		const char *socket, *group; /* /run/weft/weft.sock, weft */

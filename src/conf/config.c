@@ -488,29 +488,46 @@ static void read_crypto(struct doc *d, struct fy_node *n, void *object)
 		doc_no_choice(d, n, "crypto", "auto, openssl or ipsec-mb");
 }
 
-static void read_threads(struct doc *d, struct fy_node *n, void *object)
+/* A number of threads, at least `least`, or what stands for auto. */
+static void read_thread_count(struct doc *d, struct fy_node *n, const char *key, uint32_t least,
+	uint32_t automatic, uint32_t *ret)
 {
-	struct config *c = object;
-	const char *s = doc_string(d, n, "threads");
+	const char *s = doc_string(d, n, key);
 	uint32_t count = 0;
 
 	if (!s)
 		return;
 	if (strcmp(s, "auto") == 0) {
-		c->plane.threads = 0;
+		*ret = automatic;
 		return;
 	}
 	for (size_t i = 0; s[i] && count <= CONF_THREADS_MAX; i++)
 		count = s[i] >= '0' && s[i] <= '9' ? count * 10 + (uint32_t)(s[i] - '0')
 						   : CONF_THREADS_MAX + 1;
-	if (count < 1 || count > CONF_THREADS_MAX)
-		doc_no_choice(d, n, "threads", "auto or a number from 1 to 16");
+	if (count < least || count > CONF_THREADS_MAX)
+		doc_no_choice(d, n, key,
+			least ? "auto or a number from 1 to 16" : "auto or a number from 0 to 16");
 	else
-		c->plane.threads = count;
+		*ret = count;
+}
+
+static void read_threads(struct doc *d, struct fy_node *n, void *object)
+{
+	struct config *c = object;
+
+	read_thread_count(d, n, "threads", 1, 0, &c->plane.threads);
+}
+
+static void read_helpers(struct doc *d, struct fy_node *n, void *object)
+{
+	struct config *c = object;
+
+	read_thread_count(d, n, "helpers", 0, CONF_HELPERS_AUTO, &c->plane.helpers);
 }
 
 static const struct field plane_fields[] = {
 	{"threads", FIELD_CUSTOM, .read = read_threads},
+	{"helpers", FIELD_CUSTOM, .read = read_helpers},
 	{"crypto", FIELD_CUSTOM, .read = read_crypto},
 	{"offload", FIELD_MAP, .sub = offload_fields},
 	{"aqm", FIELD_SWITCH, offsetof(struct config, plane.aqm)},

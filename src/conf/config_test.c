@@ -58,7 +58,8 @@ static const char every_key[] =
 	"acme/lax1}]\n"
 	"routing: {table: 300, default_table: 301, protocol: 158, rule_priority: 5300}\n"
 	"ike: {post_quantum: require, lifetime: 90m, child_lifetime: 7500ms, dpd: 3s}\n"
-	"plane: {threads: 3, crypto: ipsec-mb, offload: {tun_gso: on, udp_gso: off, udp_gro: "
+	"plane: {threads: 3, helpers: 2, crypto: ipsec-mb, offload: {tun_gso: on, udp_gso: off, "
+	"udp_gro: "
 	"auto}, aqm: off}\n"
 	"control: {socket: /tmp/sock, group: adm}\n"
 	"log: debug\n";
@@ -151,6 +152,7 @@ static void the_rest_is_read(void **state)
 	assert_int_equal(c->plane.tun_gso, CONF_ON);
 	assert_int_equal(c->plane.aqm, CONF_OFF);
 	assert_int_equal(c->plane.threads, 3);
+	assert_int_equal(c->plane.helpers, 2);
 	assert_int_equal(c->plane.udp_gso, CONF_OFF);
 	assert_int_equal(c->plane.udp_gro, CONF_AUTO);
 	assert_string_equal(c->control.socket, "/tmp/sock");
@@ -301,6 +303,8 @@ static void mistakes_in_values(void **state)
 		{"ike: {post_quantum: yes}\n", "5:21: ", "prefer, require or off"},
 		{"plane: {threads: 17}\n", "5:18: ", "from 1 to 16"},
 		{"plane: {threads: 0}\n", "5:18: ", "from 1 to 16"},
+		{"plane: {helpers: 17}\n", "5:18: ", "from 0 to 16"},
+		{"plane: {helpers: some}\n", "5:18: ", "from 0 to 16"},
 		{"plane: {aqm: 1}\n", "5:14: ", "auto, on or off"},
 		{"plane: {offload: {tun_gso: yes}}\n", "5:28: ", "auto, on or off"},
 		{"routing: {table: 0}\n", "5:18: ", "from 1 to 4294967295"},

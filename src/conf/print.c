@@ -186,6 +186,10 @@ int config_print(const struct config *c, struct buf *b)
 		buf_printf(b, "%u, ", c->plane.threads);
 	else
 		buf_add_str(b, "auto, ");
+	if (c->plane.helpers == CONF_HELPERS_AUTO)
+		buf_add_str(b, "helpers: auto, ");
+	else
+		buf_printf(b, "helpers: %u, ", c->plane.helpers);
 	buf_printf(b,
 		"crypto: %s, offload: {tun_gso: %s, udp_gso: %s, udp_gro: %s}, "
 		"aqm: %s}\n"

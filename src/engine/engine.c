@@ -55,6 +55,16 @@ static uint32_t cores(void)
 	return n < 1 ? 1 : n > ENGINE_PLANES ? ENGINE_PLANES : (uint32_t)n;
 }
 
+/* One for each plane that finds a core left over; none where both are few. */
+static uint32_t helpers(const struct config *c, uint32_t planes)
+{
+	uint32_t n = cores(), left = n > planes ? n - planes : 0;
+
+	if (c->plane.helpers != CONF_HELPERS_AUTO)
+		return c->plane.helpers;
+	return n <= 2 ? 0 : left < planes ? left : planes;
+}
+
 /* What is needed of the configuration after the node owns it. */
 static int keep_config(struct engine *e, const struct config *c)
 {
@@ -62,6 +72,7 @@ static int keep_config(struct engine *e, const struct config *c)
 	e->udp_gso = c->plane.udp_gso != CONF_OFF;
 	e->udp_gro = c->plane.udp_gro != CONF_OFF;
 	e->planes = c->plane.threads ? c->plane.threads : cores();
+	e->helpers = helpers(c, e->planes);
 	for (uint32_t i = 0; i < e->planes; i++) {
 		struct engine_plane *t = w_calloc(1, sizeof(*t));
 
@@ -72,6 +83,8 @@ static int keep_config(struct engine *e, const struct config *c)
 		t->planes = e->plane;
 		t->config.number = i;
 		t->config.planes = e->planes;
+		t->config.helpers = e->helpers;
+		t->helper = e->helper;
 		t->config.aqm = c->plane.aqm != CONF_OFF;
 	}
 	if (c->tun.netns && !(e->tun_netns = w_strdup(c->tun.netns)))
@@ -154,6 +167,7 @@ static int start_node(struct engine *e)
 		.version = e->config.version,
 		.epoch_s = os_wall_clock_s(),
 		.planes = e->planes,
+		.helpers = e->helpers,
 		.spis = e->spis};
 
 	e->config.config = NULL;
@@ -229,6 +243,7 @@ static int start_threads(struct engine *e)
 	/* Signals are the control thread's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = engine_helpers_start(e);
 	for (uint32_t i = 0; r == 0 && i < e->planes; i++) {
 		r = -pthread_create(&e->thread[i], NULL, engine_plane_thread, e->plane[i]);
 		if (r < 0)
@@ -284,6 +299,8 @@ int engine_new(const struct engine_config *c, struct engine **ret, struct buf *e
 	e->restore_at = e->nat_at = WTIME_NEVER;
 	for (uint32_t i = 0; i < ENGINE_PLANES; i++)
 		list_init(&e->pending[i]);
+	for (uint32_t i = 0; i < ENGINE_HELPERS; i++)
+		e->helper[i].event = -1;
 	buf_add(&e->warn_files, c->warnings.p, c->warnings.n);
 	e->config.warnings = (struct view){0};
 	r = engine_start(e);
@@ -340,6 +357,7 @@ static void stop_threads(struct engine *e)
 	for (uint32_t i = 0; i < e->threads; i++)
 		(void)pthread_join(e->thread[i], NULL);
 	e->threads = 0;
+	engine_helpers_stop(e);
 	e->plane_done = true;
 	engine_turn(e);
 }

@@ -12,6 +12,7 @@
 
 enum {
 	ENGINE_PLANES = CONF_THREADS_MAX,
+	ENGINE_HELPERS = CONF_THREADS_MAX,
 	ENGINE_HAND_RING = 1 << 22, /* packets from one plane thread for another */
 	ENGINE_HANDED = 512,        /* such packets a round, from each */
 	ENGINE_DOWN_RING = 1 << 20,
@@ -20,13 +21,14 @@ enum {
 	ENGINE_UNKNOWN_RING = 1 << 19, /* IKE of anybody */
 	ENGINE_TUN_READS = 16,         /* a round, at most */
 	ENGINE_TUN_READS_MIN = 2,      /* when few wait */
-	ENGINE_PAUSE_FRAMES = 8,       /* small ones in a round and nothing else: a short pause, */
-	ENGINE_PAUSE_NS = 10000,       /* to which Linux adds up to 50 us, the timer slack */
-	ENGINE_FRAME_SMALL = 2048,     /* bytes: four such frames count as one */
-	ENGINE_LOOK_AFTER = 16,        /* frames and buffers handled between looks at epoll */
-	ENGINE_UDP_BUFFERS = 8,        /* a round */
-	ENGINE_DOWN_MESSAGES = 64,     /* a round */
-	ENGINE_UP_MESSAGES = 4096,     /* a turn of the control thread */
+	ENGINE_TUN_FRAMES = 4 * ENGINE_TUN_READS, /* a round, when they are small */
+	ENGINE_PAUSE_FRAMES = 8,   /* small ones in a round and nothing else: a short pause, */
+	ENGINE_PAUSE_NS = 10000,   /* to which Linux adds up to 50 us, the timer slack */
+	ENGINE_FRAME_SMALL = 2048, /* bytes: four such frames count as one */
+	ENGINE_LOOK_AFTER = 16,    /* frames and buffers handled between looks at epoll */
+	ENGINE_UDP_BUFFERS = 8,    /* a round */
+	ENGINE_DOWN_MESSAGES = 64, /* a round */
+	ENGINE_UP_MESSAGES = 4096, /* a turn of the control thread */
 	ENGINE_SA_CAPACITY = 65536,
 	ENGINE_ADDRESSES_US = 1000000,    /* between two looks at the host's addresses */
 	ENGINE_RESTORE_US = 200000,       /* from the first loss of kernel state to its restoring */
@@ -85,6 +87,16 @@ struct engine_up {
 	char text[200];
 };
 
+/* A thread that works for the plane threads. Its flags are shared, the rest is its own. */
+struct engine_helper {
+	_Atomic bool asleep, stop;
+	uint32_t number, planes;
+	struct engine_plane *const *plane;
+	pthread_t thread;
+	bool runs;
+	int event; /* wakes it */
+};
+
 /* What the plane thread works with; the rings and flags are shared, the rest is its own. */
 struct engine_plane {
 	const struct os_net *net;
@@ -94,6 +106,7 @@ struct engine_plane {
 	const struct engine_sockets *sockets;
 	uint8_t *pool, *tun_memory, *udp_memory, *whole, *piece;
 	size_t pool_size;
+	size_t tun_stride; /* from the buffer of a frame to the next one's; 0: there is one */
 	int epoll;
 	bool pushed; /* something went up in this round */
 	bool tun_gone;
@@ -108,6 +121,7 @@ struct engine_plane {
 	struct ring down, facts, known, unknown;
 	struct ring hand[ENGINE_PLANES];    /* packets from other plane threads, by their numbers */
 	struct engine_plane *const *planes; /* all of them, by number; config.planes */
+	struct engine_helper *helper;       /* config.helpers */
 	uint32_t writing, written;    /* bits: whose ring has an uncommitted packet, has new ones */
 	const struct node_spis *spis; /* written by the control thread; borrowed */
 	struct os_wake *wake;         /* the control thread */
@@ -173,6 +187,8 @@ struct engine {
 
 	struct engine_plane *plane[ENGINE_PLANES]; /* owned */
 	pthread_t thread[ENGINE_PLANES];
+	struct engine_helper helper[ENGINE_HELPERS];
+	uint32_t helpers;
 	uint32_t planes, threads;                                            /* of them run */
 	uint64_t snapshots_gone[ENGINE_PLANES], sockets_gone[ENGINE_PLANES]; /* reports so far */
 	struct node_spis *spis;
@@ -215,6 +231,12 @@ bool engine_plane_take(struct engine_plane *t, wtime now);
 bool engine_plane_none_handed(const struct engine_plane *t);
 /* plane_config.hand */
 uint8_t *engine_plane_hand(void *plane, uint32_t number, const struct plane_handed *h);
+/* plane_config.call, plane_config.relax */
+void engine_plane_call(void *plane);
+void engine_plane_relax(void *plane);
+/* The helpers' threads: before those of the planes start, after they ended. */
+int engine_helpers_start(struct engine *e);
+void engine_helpers_stop(struct engine *e);
 void engine_plane_done(struct engine_plane *t);
 /* The thread. */
 void *engine_plane_thread(void *plane);

@@ -57,11 +57,12 @@ static void send_udp(struct engine_plane *t)
 	const struct udp_tx *tx = plane_udp_out(t->plane, &n);
 
 	while (i < n) {
-		size_t run = 1;
+		size_t run = 1, ready = plane_udp_wait(t->plane, i);
 
-		while (i + run < n && tx[i + run].socket == tx[i].socket)
+		while (run < ready && tx[i + run].socket == tx[i].socket && tx[i + run].segments)
 			run++;
-		send_udp_run(t, tx + i, run);
+		if (tx[i].segments) /* else nothing of it could be sealed */
+			send_udp_run(t, tx + i, run);
 		i += run;
 	}
 }

@@ -87,13 +87,17 @@ static int plane_make_pool(struct engine_plane *t)
 	size_t plane = pool_part(plane_memory(&t->config));
 	size_t tun = pool_part(OS_TUN_BUFFER), udp = pool_part(ENGINE_UDP_BUFFERS * OS_UDP_BUFFER);
 
-	t->pool_size = plane + 3 * tun + udp;
+	/* With helpers, what was read stays where it is until the round is over. */
+	size_t frames = t->config.helpers ? ENGINE_TUN_FRAMES : 1;
+
+	t->pool_size = plane + (frames + 2) * tun + udp;
 	t->pool = os_pool_map(t->pool_size, false);
 	if (!t->pool)
 		return -ENOMEM;
 	t->plane = plane_init(&t->config, t->pool);
 	t->tun_memory = t->pool + plane;
-	t->whole = t->tun_memory + tun;
+	t->tun_stride = t->config.helpers ? tun : 0;
+	t->whole = t->tun_memory + frames * tun;
 	t->piece = t->whole + tun;
 	t->udp_memory = t->piece + tun;
 	return 0;
@@ -137,6 +141,8 @@ int engine_plane_init(struct engine_plane *t, const struct engine_config *c)
 		if (i != t->config.number)
 			r = ring_init(&t->hand[i], ENGINE_HAND_RING);
 	t->config.hand = engine_plane_hand;
+	t->config.call = engine_plane_call;
+	t->config.relax = engine_plane_relax;
 	t->config.ike_known = node_spis_know;
 	t->config.ike_known_ctx = t->spis;
 	if (r == 0)
@@ -265,7 +271,7 @@ static void round_tun(struct engine_plane *t, wtime now)
 	struct tun_rx frame;
 
 	while (t->ready & READY_TUN && quarters < 4 * t->tun_reads && !plane_full(t->plane)) {
-		int r = t->net->tun_read(t->tun, t->tun_memory, &frame);
+		int r = t->net->tun_read(t->tun, t->tun_memory + n * t->tun_stride, &frame);
 
 		if (r == -EBADFD)
 			plane_tun_gone(t);

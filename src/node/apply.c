@@ -361,6 +361,8 @@ static int check_fixed(const struct config *a, const struct config *b, struct bu
 		return refuse_restart(report, "plane.crypto");
 	if (a->plane.threads != b->plane.threads)
 		return refuse_restart(report, "plane.threads");
+	if (a->plane.helpers != b->plane.helpers)
+		return refuse_restart(report, "plane.helpers");
 	if (a->plane.aqm != b->plane.aqm)
 		return refuse_restart(report, "plane.aqm");
 	if (a->routing.table != b->routing.table ||

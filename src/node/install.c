@@ -63,6 +63,7 @@ static int make_sas(const struct node *n, const struct ike_event *e, struct node
 		.esn = e->child.esn,
 		.slot = c->slot,
 		.child = c->child,
+		.lanes = (uint8_t)(1 + n->helpers),
 	};
 	int err = esp_sa_new(&sc, &c->in);
 

@@ -20,6 +20,7 @@ static int start(struct node *n, const struct node_config *c, wtime now, struct 
 	}
 	n->crypto = c->crypto;
 	n->planes = c->planes ? c->planes : 1;
+	n->helpers = c->helpers;
 	n->version = w_strdup(c->version);
 	if (!n->version)
 		return -ENOMEM;

@@ -84,6 +84,7 @@ struct node_config {
 	const struct config *config;         /* gets owned */
 	const struct registry *registry;     /* gets owned */
 	const char *version;                 /* borrowed */
+	uint32_t helpers;                    /* threads that seal and open beside the planes */
 	uint32_t planes; /* a link belongs to plane slot % planes, by its SPIs too; 0: as 1 */
 	/* Seconds of the wall clock at the start; 0: not known. Only for this: Babel's sequence
 	 * number grows with it, so that a node that restarts comes back with a newer one. */

@@ -223,7 +223,7 @@ struct node {
 	const struct config *config;
 	const struct registry *registry;
 	char *version;
-	uint32_t planes;
+	uint32_t planes, helpers;
 	struct ike *ike;
 	struct babel *babel;
 	uint8_t filter_print[32]; /* of what the speaker's filters answer by */

@@ -252,6 +252,7 @@ void node_status_reply(struct node *n, const struct node_outside *o, wtime now, 
 	json_string(j, "post_quantum", pq[n->config->ike.post_quantum]);
 	json_string(j, "crypto", o->crypto);
 	json_uint(j, "threads", n->planes);
+	json_uint(j, "helpers", n->helpers);
 	aqm(n, o, j);
 	warnings(n, o, now, j);
 }

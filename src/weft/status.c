@@ -55,6 +55,8 @@ static void show_node(struct buf *out, const struct value *s)
 	buf_add(out, "\n", 1);
 	line(out, "crypto", text_string(s, "crypto"));
 	line(out, "threads", text_count(text_number(s, "threads"), text));
+	if (text_number(s, "helpers") > 0)
+		line(out, "helpers", text_count(text_number(s, "helpers"), text));
 	show_aqm(out, value_get(s, "aqm"));
 	line(out, "post-quantum", text_string(s, "post_quantum"));
 }

@@ -44,7 +44,7 @@ def status(*links, warnings=()):
             "links": list(links),
             "counts": {"links_up": sum(found["state"] == "up" for found in links),
                        "links": len(links), "routes": 1},
-            "post_quantum": "prefer", "crypto": "OpenSSL 3.5.0", "threads": 1,
+            "post_quantum": "prefer", "crypto": "OpenSSL 3.5.0", "threads": 1, "helpers": 0,
             "aqm": {"state": "on", "marked": 0, "dropped": 0}, "warnings": list(warnings)}
 
 
