@@ -2,6 +2,8 @@
 import json
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +60,7 @@ def checksum_errors(ns):
 
 
 PLANES = {"auto": {}, "two threads": {"threads": 2}, "openssl": {"crypto": "openssl"},
+          "one helper": {"helpers": 1}, "two threads, two helpers": {"threads": 2, "helpers": 2},
           **{f"no {name}": {"offload": {name: "off"}} for name in OFFLOADS}}
 
 
@@ -85,6 +88,44 @@ def test_bursts_arrive_whole_and_sums_are_right(lab, plane):
         drops = node.drops()
         assert drops["unknown-spi"] < 10  # as an SA is made; each thread gets what is its
         assert drops["truncated"] == drops["not-authentic"] == drops["replay-duplicate"] == 0
+
+
+def helpers_ran(node):
+    """For how long each helper of a daemon did, in ns."""
+    ran = {}
+    for task in Path(f"/proc/{node.process.pid}/task").iterdir():
+        name = (task / "comm").read_text().strip()
+        if name.startswith("weft-helper"):
+            ran[name] = int((task / "schedstat").read_text().split()[0])
+    return ran
+
+
+@pytest.mark.parametrize("helpers", [1, 2])
+def test_helpers_keep_the_order_while_keys_change(lab, helpers):
+    """One busy peer, whose packets helpers seal and open: SAs come and go meanwhile, and nothing is
+    opened twice, or with the wrong key."""
+    mesh = Mesh(lab, 2, config={"plane": {"helpers": helpers}}).start()
+    mesh.wait_reach()
+    one, two = mesh.spaces
+    for node in mesh.nodes:
+        assert node.status()["helpers"] == helpers
+        assert len(helpers_ran(node)) == helpers
+    before = [sum(helpers_ran(node).values()) for node in mesh.nodes]
+    with ThreadPoolExecutor() as pool:
+        there = pool.submit(tcp_transfer, one, two, mesh.inner(2), 300_000_000)
+        back = pool.submit(tcp_transfer, two, one, mesh.inner(1, "ip6"), 300_000_000, 7003)
+        rekeys = 0
+        while not (there.done() and back.done()):
+            mesh.nodes[rekeys % 2].tool("rekey", f"n{2 - rekeys % 2}")
+            rekeys += 1
+        there.result()
+        back.result()
+    assert rekeys >= 2
+    for node, slept in zip(mesh.nodes, before):
+        assert sum(helpers_ran(node).values()) > slept  # one was called
+        drops = node.drops()
+        assert drops["not-authentic"] == drops["replay-duplicate"] == drops["replay-old"] == 0
+        assert not any(checksum_errors(node.ns).values())
 
 
 def narrow_in_the_middle(lab, family):
