@@ -108,15 +108,9 @@ static void child_up(struct node *n, struct node_link *l, const struct ike_event
 	node_probe_heard(n, l, now); /* keys were just agreed on over it */
 }
 
-const struct node_child *node_outbound(const struct node *n, const struct node_link *l)
+const struct node_child *node_outbound(const struct node_link *l)
 {
-	list_for_each (it, &n->children) {
-		const struct node_child *c = container_of(it, struct node_child, list);
-
-		if (l->outbound && c->child == l->outbound && c->out)
-			return c;
-	}
-	return NULL;
+	return l->current && l->current->out ? l->current : NULL;
 }
 
 static void child_outbound(struct node *n, struct node_link *l, const struct ike_event *e,
@@ -132,6 +126,7 @@ static void child_outbound(struct node *n, struct node_link *l, const struct ike
 	if (!node_to_plane(n, &m))
 		return;
 	l->outbound = c->child;
+	l->current = c;
 	l->reason[0] = 0;
 	if (first) {
 		l->up_since = now;
@@ -155,6 +150,7 @@ static void child_down(struct node *n, struct node_link *l, const struct ike_eve
 
 	if (l && l->outbound == e->child.child) {
 		l->outbound = 0;
+		l->current = NULL;
 		n->snapshot_dirty = true;
 		node_speaker_link(n, l, now);
 		m.slot = l->slot;

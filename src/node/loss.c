@@ -10,17 +10,6 @@ enum { LOSS_NUMBERS = 1000 };
 #define LOSS_US       (30 * W_SEC)
 #define LOSS_STALE_US (300 * W_SEC) /* so long without enough numbers: not known any more */
 
-static const struct tunnel_sa *receiving(const struct node *n, const struct node_link *l)
-{
-	list_for_each (it, &n->children) {
-		const struct node_child *c = container_of(it, struct node_child, list);
-
-		if (c->child == l->outbound && !c->removed)
-			return c->in;
-	}
-	return NULL;
-}
-
 static void begin(struct node_link *l, uint64_t highest, uint64_t numbers, wtime now)
 {
 	l->loss_child = l->outbound;
@@ -43,7 +32,7 @@ static void tell(struct node *n, struct node_link *l, bool known, double loss, w
 
 void node_loss_tick(struct node *n, struct node_link *l, wtime now)
 {
-	const struct tunnel_sa *in = l->outbound ? receiving(n, l) : NULL;
+	const struct tunnel_sa *in = l->current ? l->current->in : NULL;
 	uint64_t highest, numbers, used, came;
 	int64_t took;
 

@@ -58,14 +58,15 @@ struct node_link {
 	struct endpoint local, remote; /* in use; IP_NONE: not known */
 	struct ipaddr own_link_local, peer_link_local;
 	struct plane_link_state *state;
-	uint32_t outbound;  /* child; 0: none */
-	char *updown;       /* script; NULL: none */
-	bool script_up;     /* it was told that the link is up */
-	uint32_t path_mtu;  /* of the way to the remote; 0: not known */
-	uint32_t path_hint; /* what an ICMP message made of it; 0: nothing */
-	struct pmtu pmtu;   /* see padded.c */
-	wtime path_at;      /* when to look it up again */
-	bool excluded;      /* the way leads through an interface that may not be used */
+	uint32_t outbound;                /* child; 0: none */
+	const struct node_child *current; /* the same, from CHILD_OUTBOUND until its CHILD_DOWN */
+	char *updown;                     /* script; NULL: none */
+	bool script_up;                   /* it was told that the link is up */
+	uint32_t path_mtu;                /* of the way to the remote; 0: not known */
+	uint32_t path_hint;               /* what an ICMP message made of it; 0: nothing */
+	struct pmtu pmtu;                 /* see padded.c */
+	wtime path_at;                    /* when to look it up again */
+	bool excluded; /* the way leads through an interface that may not be used */
 	bool admin_down;
 	bool keep;    /* during a reload: it is still wanted */
 	bool is_name; /* address is a name */
@@ -85,6 +86,7 @@ struct node_link {
 	bool answers_echo;       /* the peer is one that answers them */
 	bool answered;           /* and has done so since it is up */
 	bool doubted;            /* a neighbour doubts it, too: nothing is waited for */
+	int64_t doubted_us;      /* when one did last */
 	bool suspect;            /* the speaker knows that an echo was not answered in time */
 	bool asked_ike, dead;
 	/* move.c: where the peer is asked whether it is there now */
@@ -96,6 +98,7 @@ struct node_link {
 	bool speaking;                  /* it is an interface of the speaker */
 	bool late;                      /* the speaker has not heard yet that it died */
 	bool transit;                   /* the registry lets the peer carry what others announce */
+	uint64_t chosen_by; /* snapshot, the last in which a policy's segments lead over it */
 	/* loss.c: the span that is being measured, and the last result */
 	uint32_t loss_child;
 	wtime loss_since;
@@ -319,7 +322,7 @@ bool node_link_usable(const struct node_link *l);
 
 /* ---- install.c ---- */
 /* The pair that the link sends on; NULL: none. */
-const struct node_child *node_outbound(const struct node *n, const struct node_link *l);
+const struct node_child *node_outbound(const struct node_link *l);
 /* Handles every waiting IKE event. */
 void node_ike_events(struct node *n, wtime now);
 void node_sa_gone(struct node *n, struct tunnel_sa *sa);

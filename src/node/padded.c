@@ -74,7 +74,7 @@ void node_padded_answer(struct node *n, struct node_link *l, const struct icmp_e
 
 void node_padded_tick(struct node *n, struct node_link *l, wtime now)
 {
-	const struct node_child *c = node_outbound(n, l);
+	const struct node_child *c = node_outbound(l);
 	struct pmtu_probe probe[PMTU_PROBES];
 	uint16_t before = node_link_mtu(n, l);
 	size_t count;

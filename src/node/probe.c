@@ -1,10 +1,12 @@
 /* Liveness of a link: ICMPv6 echo, link-local to link-local,
  * inside ESP. Sent for 500 ms and nothing heard: an echo every 200 ms, from the first late one on
  * with IKE's own check beside it (a peer that follows a NAT's new mapping by IKE alone, as
- * strongSwan does, learns of it so); five lost, and the link is down for Babel. A peer that never
- * answered an echo is judged by hellos and IKE alone; so that this is known of a link that was
- * never quiet, one that comes up is asked at once, and what was known of the peer holds until it is
- * seen to have changed.
+ * strongSwan does, learns of it so); five lost, and the link is down for Babel. A link that is not
+ * in use, over which nobody has sent anything for some seconds and no policy's segments lead, has
+ * the peer's next hello to wait for first: two ends with nothing else to say would ask each other
+ * all the time. A peer that never answered an echo is judged by hellos and IKE alone; so that this
+ * is known of a link that was never quiet, one that comes up is asked at once, and what was known
+ * of the peer holds until it is seen to have changed.
  *
  * When one of those echoes is late, those neighbours are asked that the link's routes would go to
  * next, and who is asked looks at its own link in the same way, but at once and with shorter pauses
@@ -24,6 +26,7 @@ enum { PROBES_LOST = 5, PROBES_RECENT = 16, GREETINGS = 4, PROBE_ID = 0x7766, PA
 #define MUTE_US  (10 * W_SEC) /* and to a peer that never answered one */
 #define GREET_US (200 * W_MS) /* until the second greeting; to each further one twice as long */
 #define SLACK_US (50 * W_MS)  /* until what was sealed is sent */
+#define IDLE_US  (10 * W_SEC) /* nothing sent for others: the link is not in use */
 
 static struct ipaddr all_nodes(void)
 {
@@ -164,10 +167,27 @@ static void probe(struct node *n, struct node_link *l, wtime now)
 		l->probe_next = wtime_add(now, l->answers_echo ? DEAD_US : MUTE_US);
 }
 
+/* Since the link is up. The first packet that nothing answered counts, not the last one heard; both
+ * may have one and the same time of the plane. What the ends say to each other counts as sent while
+ * the link is in use, or doubted, or has not shown yet that the peer answers. */
+static bool quiet(const struct node *n, struct node_link *l, int64_t rx, wtime now)
+{
+	int64_t tx = __atomic_load_n(&l->state->last_tx_us, __ATOMIC_RELAXED);
+	int64_t up = l->up_since.us, heard = rx > up ? rx : up;
+	bool idle = (tx < up || now.us - tx >= IDLE_US) && l->chosen_by != n->generation;
+
+	if (!l->quiet_since && tx >= heard)
+		l->quiet_since = tx;
+	if (l->quiet_since)
+		heard = l->quiet_since;
+	else if (!l->answers_echo || (l->answered && idle && l->doubted_us < heard))
+		heard += n->config->babel.hello_us;
+	return now.us - heard >= QUIET_US;
+}
+
 void node_probe_tick(struct node *n, struct node_link *l, wtime now)
 {
 	int64_t rx = __atomic_load_n(&l->state->last_rx_us, __ATOMIC_RELAXED);
-	int64_t tx = __atomic_load_n(&l->state->last_tx_us, __ATOMIC_RELAXED);
 
 	greet(n, l, now);
 	if (rx > l->heard_us) {
@@ -178,26 +198,20 @@ void node_probe_tick(struct node *n, struct node_link *l, wtime now)
 		l->quiet_since = 0;
 		return;
 	}
-	if (l->doubted) {
-		probe(n, l, now);
+	if (!l->doubted && (!l->outbound || !quiet(n, l, rx, now)))
 		return;
-	}
-	/* a packet may be heard and answered at one and the same time of the plane */
-	if (!l->outbound || !tx || tx < rx ||
-		(!l->answers_echo && tx <= wtime_add(l->greeted_at, SLACK_US).us))
-		return;
-	/* the first packet that nothing answered counts, not the last one heard */
-	if (!l->quiet_since)
-		l->quiet_since = tx;
-	if (now.us - l->quiet_since >= QUIET_US)
-		probe(n, l, now);
+	l->doubted |= l->doubted_us >= rx && l->answers_echo;
+	probe(n, l, now);
 }
 
 void node_probe_doubted(struct node *n, struct node_link *l, wtime now)
 {
 	int64_t rx = __atomic_load_n(&l->state->last_rx_us, __ATOMIC_RELAXED);
 
-	if (!l->outbound || l->dead || l->doubted || !l->answers_echo || now.us - rx < QUIET_US)
+	if (!l->outbound || l->dead || l->doubted || !l->answers_echo)
+		return;
+	l->doubted_us = now.us;
+	if (now.us - rx < QUIET_US)
 		return;
 	l->doubted = true;
 	l->probe_next = wtime_min(l->probe_next, now);

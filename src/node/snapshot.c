@@ -32,7 +32,7 @@ struct node_link *node_static_link(struct node *n, const struct conf_static_rout
 
 uint16_t node_link_mtu(const struct node *n, const struct node_link *l)
 {
-	const struct node_child *c = node_outbound(n, l);
+	const struct node_child *c = node_outbound(l);
 	uint32_t mtu = n->config->tun.mtu, inner;
 
 	if (c) {

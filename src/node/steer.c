@@ -111,18 +111,25 @@ static bool way_to(const struct steering *s, const struct ipaddr *sid, uint32_t 
 	return *ret < s->snap->s.next_hop_count;
 }
 
+/* The link that a route to the SID leads over; NULL: none. */
+static const struct plane_link *link_to(const struct steering *s, const struct ipaddr *sid)
+{
+	const struct plane_snapshot *p = &s->snap->s;
+	uint32_t value;
+
+	if (!way_to(s, sid, &value) || p->next_hop[value].type != PLANE_LINK)
+		return NULL;
+	return p->link[p->next_hop[value].slot];
+}
+
 /* A route leads to the SID, over a link that lives. */
 static bool is_reachable(const struct steering *s, const struct ipaddr *sid)
 {
-	const struct plane_snapshot *p = &s->snap->s;
 	const struct plane_link *l;
-	uint32_t value;
 
 	if (is_own(s, sid))
 		return true;
-	if (!way_to(s, sid, &value) || p->next_hop[value].type != PLANE_LINK)
-		return false;
-	l = p->link[p->next_hop[value].slot];
+	l = link_to(s, sid);
 	return l && l->usable;
 }
 
@@ -154,6 +161,17 @@ static bool all_reachable(const struct steering *s, const struct node_policy *p)
 	return p->segment_count > 0;
 }
 
+/* Whether these links live is what the choice depends on, also while nothing is steered. */
+static void mark_links(const struct steering *s, const struct node_policy *p)
+{
+	for (uint32_t i = 0; i < p->segment_count; i++) {
+		const struct plane_link *l = link_to(s, &p->segment[i]);
+
+		if (l && s->n->slot[l->slot])
+			s->n->slot[l->slot]->chosen_by = s->snap->s.generation;
+	}
+}
+
 static void choose(const struct steering *s, const struct conf_policy *c, struct node_policy *p)
 {
 	bool resolved = false;
@@ -165,6 +183,7 @@ static void choose(const struct steering *s, const struct conf_policy *c, struct
 		if (all_reachable(s, p)) {
 			p->candidate = (int)i;
 			p->status = NODE_POLICY_ACTIVE;
+			mark_links(s, p);
 			return;
 		}
 	}

@@ -41,8 +41,9 @@ struct plane_link_state {
 	struct tunnel_sa *outbound;                          /* plane's own */
 	uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes; /* inner */
 	uint64_t own_tx_bytes, own_rx_bytes; /* of these, what only the link's two ends say */
-	int64_t last_rx_us, last_tx_us;      /* wtime of the last packet, 0: none */
-	int64_t last_large_us; /* wtime of the last large datagram, but for the control side's */
+	int64_t last_rx_us;                  /* wtime of the last packet, 0: none */
+	/* wtime of the last one, and of the last large datagram, that the ends did not make */
+	int64_t last_tx_us, last_large_us;
 };
 
 /* A link as the snapshot has it. */

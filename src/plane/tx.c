@@ -28,10 +28,12 @@ void tx_count(struct plane *p, const struct tx_batch *b, uint32_t n, uint64_t by
 		return;
 	plane_count(&state->tx_packets, n);
 	plane_count(&state->tx_bytes, bytes);
-	__atomic_store_n(&state->last_tx_us, now.us, __ATOMIC_RELAXED);
-	if (b->urgent)
+	if (b->urgent) {
 		plane_count(&state->own_tx_bytes, bytes);
-	else if (b->stride > PLANE_LARGE)
+		return;
+	}
+	__atomic_store_n(&state->last_tx_us, now.us, __ATOMIC_RELAXED);
+	if (b->stride > PLANE_LARGE)
 		__atomic_store_n(&state->last_large_us, now.us, __ATOMIC_RELAXED);
 }
 
