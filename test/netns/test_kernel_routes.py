@@ -1,7 +1,8 @@
 """The kernel's routes and the mesh's: redistributed, refused, or by rules."""
 import pytest
 
-from lab import wait_ping, wait_until
+from lab import Mesh, Ping, wait_ping, wait_until
+from lab.mesh import PORT
 from test_routing import LEARNED_S, change, in_table, routed, routes, wait_kernel
 
 FOLLOWED_S = 5.0
@@ -234,3 +235,38 @@ def test_a_firewall_that_drops_what_is_forwarded(lab):
     assert not told(1)
     mesh.spaces[1].run("nft", "delete table ip filter")
     wait_until(lambda: not told(2), 3.0, "nothing to be told of")
+
+
+ONLY_OURS = """
+table inet strict {{
+    chain in {{
+        type filter hook input priority 0; policy drop;
+        iifname {{ "lo", "weft0" }} accept
+        udp dport {port} accept
+        meta l4proto udp counter
+    }}
+    chain out {{
+        type filter hook output priority 0; policy drop;
+        oifname {{ "lo", "weft0" }} accept
+        udp sport {port} udp dport {port} accept
+        meta l4proto udp counter
+    }}
+}}
+"""
+
+
+def test_only_the_port_of_the_tunnels_is_open(lab):
+    """host.md 72: without connection tracking; first contact and rekeys from either end."""
+    mesh = Mesh(lab, 2)
+    one = mesh.spaces[0]
+    one.run("nft", "-f", "-", stdin=ONLY_OURS.format(port=PORT))
+    mesh.start()
+    mesh.wait_up()
+    with Ping(mesh.spaces[1], mesh.inner(1)) as running:
+        running.wait_received(10)
+        for node, peer in ((mesh.nodes[1], "n1"), (mesh.nodes[0], "n2")) * 2:
+            node.rekey(peer)
+            mesh.wait_one_pair()
+        running.wait_received(10)
+    assert running.result.lost == 0
+    assert one.run("nft", "list", "table", "inet", "strict").stdout.count("packets 0 ") == 2

@@ -4,7 +4,9 @@
                       +-- r 10.4.0.1, 10.4.0.7 -- n2 10.4.0.2
        n3 10.3.0.13 --+
 """
+import re
 import sys
+import time
 
 import pytest
 
@@ -242,3 +244,71 @@ def test_one_family_of_two_is_dead(lab):
         wait_until(lambda: len(mesh.nodes[0].links("up")) == 1, 20.0, "the dead one to be noticed")
         running.wait_received(50)
     assert running.result.longest_silence_s < 3.0
+
+
+@pytest.mark.parametrize("second", ["none", "excluded", "other"])
+def test_the_way_out_is_lost_for_a_while(lab, second):
+    """roaming.md 33: n1 has the default route in the tunnel, and the one of eth0 goes, or eth0. The
+    tunnel never goes through itself, nor by an uplink that is not to be used; and it comes back.
+    """
+    router = lab.ns("r", forward=True)
+    # an uplink takes nothing that has the address of another
+    router.sysctl("net.ipv4.conf.all.rp_filter", 1)
+
+    def join(mesh):
+        one, two = mesh.spaces
+        for i in range(1 if second == "none" else 2):
+            lab.veth(one, router, f"10.{5 + i}.0.1/24", f"10.{5 + i}.0.2/24")
+        lab.veth(two, router, "10.4.0.2/24", "10.4.0.1/24")
+        two.route("default", "via 10.4.0.1")
+        one.route("default", "via 10.5.0.2 metric 10")
+        if second != "none":
+            one.route("default", "via 10.6.0.2 metric 20")
+
+    mesh = Mesh(lab, 2, link=join)
+    one, two = mesh.spaces
+    node, far = mesh.nodes
+    entries = registry(*((f"org{i}", mesh.keys[i - 1], [registry_node(f"n{i}", (0, address, PORT))])
+                         for i, address in ((1, None), (2, "10.4.0.2"))))
+    own = [{"serial": "0", "family": "ip4", "port": PORT}]
+    mesh.reconfigure(2, registry=entries, endpoints=own)
+    mesh.reconfigure(1, registry=entries, endpoints=own, static_routes=[
+        {"prefix": f"{mesh.inner(2)}/32", "node": "n2"}, {"prefix": "0.0.0.0/0", "node": "n2"}],
+        underlay={"exclude_interfaces": ["eth1"]} if second == "excluded" else {})
+    wrong = "weft0" if second == "other" else '{"weft0", "eth1"}'
+    one.run("nft", "-f", "-", stdin=(
+        "table inet watch { chain out { type filter hook postrouting priority 0;\n"
+        f"oifname {wrong} udp sport {PORT} counter\n}}\n}}\n"))
+
+    def seen():
+        return far.links()[0]["remote"]["address"]
+
+    def astray():
+        watched = one.run("nft", "list", "table", "inet", "watch").stdout
+        return int(re.search(r"packets (\d+)", watched)[1])
+
+    mesh.start()
+    mesh.wait_up()
+    wait_ping(one, mesh.inner(2))
+    assert "dev weft0" in one.ip("route get 198.51.100.1")
+    with Ping(one, mesh.inner(2), interval=PACE_S) as running:
+        running.wait_received(20)
+        if second == "other":
+            one.up("eth0", False)
+            wait_until(lambda: seen() == "10.6.0.1", 10.0, "the other uplink to be used")
+            running.wait_received(20)
+            one.up("eth0")
+        else:
+            one.ip("route del default via 10.5.0.2")
+            wait_until(lambda: node.links("down"), 5.0, "the link to be given up")
+            before = astray()
+            time.sleep(3)  # it is not tried again
+            assert node.links("down") and astray() == before
+            # what left until the kernel had told of the change
+            assert before < SECOND
+        one.route("default", "via 10.5.0.2 metric 10")
+        running.wait_received(20)
+        wait_until(lambda: seen() == "10.5.0.1", 10.0, "the first uplink to be used again")
+        running.wait_received(20)
+    if second == "other":
+        assert astray() == 0

@@ -45,8 +45,8 @@ static uint64_t stream(struct chaos *c, unsigned int packets)
 	return sim_delivered(c->s, 1) - before;
 }
 
-/* Eight hours pass for the clock that goes on in suspend, none for the program: no packet goes out
- * under the keys of before, and new ones are there within two seconds. */
+/* roaming.md 22. Eight hours pass for the clock that goes on in suspend, none for the program: no
+ * packet goes out under the keys of before, and new ones are there within two seconds. */
 static void suspend_for_eight_hours(void **state)
 {
 	(void)state;
@@ -83,7 +83,8 @@ static void both_ends_suspended(void **state)
 	(void)chaos_free(c);
 }
 
-/* SIGSTOP for 30 s, with and without datagrams that wait in the socket, whatever comes first. */
+/* roaming.md 22. SIGSTOP for 30 s, with and without datagrams that wait in the socket, whatever
+ * comes first. */
 static void a_stall_of_thirty_seconds(void **state)
 {
 	(void)state;
@@ -120,7 +121,8 @@ static void a_short_stall_changes_nothing(void **state)
 	(void)chaos_free(c);
 }
 
-/* The wall clock is a day late, or early, at a restart: the ways are back all the same. */
+/* roaming.md 22. The wall clock is a day late, or early, at a restart: the ways are back all the
+ * same. */
 static void wall_clocks_that_are_wrong(void **state)
 {
 	static const int64_t off[] = {-86400, 86400, 0, -86400};
