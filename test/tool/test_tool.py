@@ -148,9 +148,12 @@ def test_check_names_every_mistake(weft, tmp_path):
     key = tmp_path / "key.pem"
     secret = weft("keygen").stdout
     key.write_text(secret)
+    key.chmod(0o600)
     registry.write_text(json.dumps([{
         "organization": "acme", "public_key": weft("pubkey", stdin=secret).stdout,
-        "nodes": [{"common_name": "sin1", "endpoints": []}]}]))
+        "nodes": [{"common_name": "sin1", "endpoints": [
+            {"serial_number": "0", "address_family": "ip4", "address": "192.0.2.1",
+             "port": 13000}]}]}]))
     good = (f"node: {{organization: acme, name: sin1, key: {key}}}\n"
             f"registry: {registry}\nendpoints: [{{serial: '0', family: ip4}}]\n")
     config.write_text(good)
