@@ -1,4 +1,6 @@
 """The kernel's routes and the mesh's: redistributed, refused, or by rules."""
+import re
+
 import pytest
 
 from lab import Mesh, Ping, wait_ping, wait_until
@@ -253,6 +255,37 @@ table inet strict {{
     }}
 }}
 """
+
+
+def test_a_tunnel_that_takes_all_comes_later(lab):
+    """host.md 71: wg-quick after weft, whose rules the kernel then puts in front. Peers that the
+    main table knows by more than its default stay; the others are told of, and what the warning
+    says helps."""
+    mesh = routed(lab, 2)
+    one, node = mesh.spaces[0], mesh.nodes[0]
+    stub(lab, one, "192.0.2.1/24")
+    one.route("default", f"via {mesh.outer(2)}")
+    mesh.start()
+    mesh.wait_up()
+    wait_kernel(mesh, 1, [mesh.inner(2)])
+
+    def underlay(address):
+        return re.search(r"dev (\S+)", one.ip(f"route get {address} mark 0x51"))[1]
+
+    assert underlay("198.51.100.9") == underlay(mesh.outer(2)) == "eth0"
+    one.ip("route add default dev lan1 table 51820")
+    one.sh(WG_QUICK.format("add"))
+    assert (underlay(mesh.outer(2)), underlay("198.51.100.9")) == ("eth0", "lan1")
+    node.rekey("n2")
+    mesh.wait_one_pair()
+    wait_until(lambda: len(rule_warnings(node)) == 1, 3.0, "the rule to be told of")
+    below, = re.findall(r"routing.rule_priority to less than (\d+)", rule_warnings(node)[0])
+    node.stop()
+    mesh.reconfigure(1, **dict(mesh.setup[1], routing={"rule_priority": int(below) - 100})).start()
+    assert not rule_warnings(node)
+    mesh.wait_up()
+    assert underlay("198.51.100.9") == underlay(mesh.outer(2)) == "eth0"
+    wait_ping(one, mesh.inner(2))
 
 
 def test_only_the_port_of_the_tunnels_is_open(lab):
