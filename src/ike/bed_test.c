@@ -34,6 +34,8 @@ static void bed_engine(struct bed *bed, unsigned int which, const struct bed_opt
 	struct ike_config c = {.rng = n->rng,
 		.key = n->key,
 		.cookie_threshold = o->cookie_threshold,
+		.half_open_max = o->half_open_max,
+		.datagram_max = o->datagram_max,
 		.spi = bed_spi,
 		.spi_ctx = n};
 

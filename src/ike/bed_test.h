@@ -65,9 +65,10 @@ struct bed_options {
 	enum ike_pq pq[2];
 	bool passive[2];
 	int64_t ike_lifetime_us, child_lifetime_us, dpd_us;
-	int64_t delay_us; /* one way; 0: 10 ms */
-	uint32_t cookie_threshold;
-	uint32_t spi_classes; /* 0: any SPI; of class 1 otherwise */
+	int64_t delay_us;                         /* one way; 0: 10 ms */
+	uint32_t cookie_threshold, half_open_max; /* 0: the engine's */
+	uint32_t datagram_max;                    /* 0: the engine's */
+	uint32_t spi_classes;                     /* 0: any SPI; of class 1 otherwise */
 };
 
 /* Makes both engines and their connections (id BED_CONN), which start when not passive. */

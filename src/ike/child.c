@@ -337,8 +337,8 @@ void ike_child_want(struct ike_conn *conn, int64_t delay_us, wtime now)
 static void child_rekey_due(struct ike_child *c, wtime now)
 {
 	c->rekey_at = WTIME_NEVER;
-	if (c->redundant || (c->sa && c->sa->loser))
-		return; /* someone deletes it */
+	if (c->redundant)
+		return; /* its maker deletes it */
 	if (!c->sa || c->sa->state != IKE_SA_UP ||
 		ike_neg_find(c->sa, IKE_NEG_CHILD_REKEY, c->info.child)) {
 		c->rekey_at = wtime_add(now, REKEY_POSTPONE);

@@ -203,30 +203,50 @@ static struct ike_policy task_policy(const struct ike_sa *sa, const struct ike_t
 					      : IKE_USE_CHILD);
 }
 
+/* Another SA takes this one's place, or is about to: its initiator has sent IKE_AUTH. What is
+ * rekeyed meanwhile would be there twice. */
+static bool is_being_replaced(const struct ike_sa *sa)
+{
+	const struct ike_sa *attempt = sa->conn->attempt;
+
+	return sa->loser || (attempt && attempt->hs->auth_sent);
+}
+
+static bool rekey_later(struct ike_sa *sa, struct ike_child *c, int64_t delay_us, wtime now)
+{
+	wtime at = wtime_add(now, delay_us);
+
+	if (c) {
+		c->rekey_at = at;
+		ike_conn_wake(c->conn, at);
+	} else {
+		sa->rekey_at = at;
+		ike_sa_wake(sa, at);
+	}
+	return true;
+}
+
 /* Whether there is still something to do, and no exchange of the peer's that does it already. */
 static bool task_is_moot(struct ike_sa *sa, const struct ike_task *t, wtime now)
 {
-	struct ike_child *c;
+	struct ike_child *c = NULL;
 
-	if (sa->state != IKE_SA_UP || sa->loser)
+	if (sa->state != IKE_SA_UP)
 		return true;
 	if (t->type == IKE_TASK_CHILD_NEW)
-		return false;
-	if (t->type == IKE_TASK_IKE_REKEY) {
-		if (!ike_neg_find(sa, IKE_NEG_IKE_REKEY, 0))
-			return false;
-		sa->rekey_at = wtime_add(now, IKE_TIME_FOLLOWUP);
-		return true;
+		return sa->loser;
+	if (t->type == IKE_TASK_CHILD_REKEY) {
+		c = ike_child_find(sa->conn, t->child);
+		if (!c || c->state != IKE_CHILD_UP || c->redundant)
+			return true;
+		if (!c->confirmed) /* the peer may not even have it yet, if our answer was lost */
+			return rekey_later(sa, c, IKE_TIME_OUTBOUND, now);
 	}
-	c = ike_child_find(sa->conn, t->child);
-	if (!c || c->state != IKE_CHILD_UP || c->redundant)
-		return true;
-	if (c->confirmed && !ike_neg_find(sa, IKE_NEG_CHILD_REKEY, t->child))
-		return false;
-	/* The peer rekeys it, or may not even have it yet, if our answer was lost. */
-	c->rekey_at = wtime_add(now, c->confirmed ? IKE_TIME_FOLLOWUP : IKE_TIME_OUTBOUND);
-	ike_conn_wake(c->conn, c->rekey_at);
-	return true;
+	if (is_being_replaced(sa))
+		return rekey_later(sa, c, IKE_TIME_REPLACING, now);
+	if (ike_neg_find(sa, c ? IKE_NEG_CHILD_REKEY : IKE_NEG_IKE_REKEY, t->child))
+		return rekey_later(sa, c, IKE_TIME_FOLLOWUP, now);
+	return false;
 }
 
 static void build_rekey_notify(struct ike_sa *sa, uint32_t child, struct ike_build *b)
@@ -410,7 +430,7 @@ static uint16_t refuse_now(const struct ike_sa *sa, enum ike_neg_kind kind,
 {
 	const struct ike_neg *own = active_neg(sa);
 
-	if (sa->state != IKE_SA_UP)
+	if (sa->state != IKE_SA_UP || (kind != IKE_NEG_CHILD_NEW && is_being_replaced(sa)))
 		return IKE_N_TEMPORARY_FAILURE;
 	if (kind == IKE_NEG_IKE_REKEY) {
 		if (own &&

@@ -538,41 +538,6 @@ static void cookies(void **state)
 	bed_close(&bed);
 }
 
-/* A host that answers cookies cannot keep others out. */
-static void one_address_takes_its_part(void **state)
-{
-	struct bed_options o = {.seed = 12, .passive = {true, true}, .cookie_threshold = 1000};
-	struct ike_stats st;
-	struct bed bed;
-	uint8_t init[600];
-	size_t n;
-
-	(void)state;
-	bed_open(&bed, &o);
-	ike_conn_up(bed.node[0].ike, BED_CONN, bed.now);
-	bed_collect(&bed);
-	assert_false(list_empty(&bed.wire));
-	n = container_of(bed.wire.next, struct bed_packet, node)->n;
-	assert_true(n <= sizeof(init));
-	memcpy(init, container_of(bed.wire.next, struct bed_packet, node)->data, n);
-	for (uint8_t i = 0; i < 200; i++) {
-		struct ike_datagram d = {.local = bed.node[1].ep,
-			.remote = bed.node[0].ep,
-			.data = view_of(init, n)};
-
-		d.remote.ip.b[3] ^= 0x55;
-		d.remote.port = i;
-		init[0] = 0xee;
-		init[1] = i;
-		ike_input(bed.node[1].ike, &d, bed.now);
-	}
-	ike_stats(bed.node[1].ike, &st);
-	assert_int_equal(st.half_open, IKE_HALF_OPEN_SOURCE);
-	assert_int_equal(st.drops[IKE_DROP_HALF_OPEN_LIMIT], 200 - IKE_HALF_OPEN_SOURCE);
-	assert_true(bed_run_until_up(&bed, W_SEC));
-	bed_close(&bed);
-}
-
 /* The data path judges the link down: a new SA comes up beside the old one, and takes over. */
 static void judged_down(void **state)
 {
@@ -721,7 +686,6 @@ int main(void)
 		cmocka_unit_test(down_and_up),
 		cmocka_unit_test(wrong_key_and_stranger),
 		cmocka_unit_test(cookies),
-		cmocka_unit_test(one_address_takes_its_part),
 		cmocka_unit_test(judged_down),
 		cmocka_unit_test(asked_elsewhere),
 		cmocka_unit_test(asked_where_nobody_is),

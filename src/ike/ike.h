@@ -28,7 +28,8 @@ struct ike_config {
 	/* Half-open responder SAs from which on a cookie is asked for (RFC 7296 2.6); 0:
 	 * default 32. */
 	uint32_t cookie_threshold;
-	/* Half-open responder SAs at most; beyond, IKE_SA_INIT is dropped; 0: default 4096. */
+	/* Half-open responder SAs at most; beyond, IKE_SA_INIT is dropped; 0: default 4096. From
+	 * half of it on, one address gets no more than 64. */
 	uint32_t half_open_max;
 	/* Largest IP datagram that IKE sends (fragment size, RFC 7383 2.5.1); 0: default 1280. */
 	uint32_t datagram_max;

@@ -553,8 +553,17 @@ static uint32_t init_count_from(const struct ike *ike, const struct ipaddr *ip)
 	return n;
 }
 
-/* RFC 7296 2.6: above the threshold a cookie comes first, and nothing is kept before it. Who
- * can answer a cookie may still take only its part of the room (RFC 8019 4.5). */
+/* When half of the room is taken, an address that has its part gets no more (RFC 8019 4.5). Before
+ * that, many peers behind one NAT may start at once: a cookie is all that is asked of them. */
+static bool init_has_room(const struct ike *ike, const struct ipaddr *ip)
+{
+	if (ike->stats.half_open >= ike->config.half_open_max)
+		return false;
+	return ike->stats.half_open < ike->config.half_open_max / 2 ||
+		init_count_from(ike, ip) < IKE_HALF_OPEN_SOURCE;
+}
+
+/* RFC 7296 2.6: above the threshold a cookie comes first, and nothing is kept before it. */
 static bool init_admit(struct ike *ike, const struct ike_rx *rx)
 {
 	if (ike->stats.half_open >= ike->config.cookie_threshold &&
@@ -562,8 +571,7 @@ static bool init_admit(struct ike *ike, const struct ike_rx *rx)
 		ike_cookie_demand(ike, rx->m, rx->d, rx->now);
 		return false;
 	}
-	if (ike->stats.half_open >= ike->config.half_open_max ||
-		init_count_from(ike, &rx->d->remote.ip) >= IKE_HALF_OPEN_SOURCE) {
+	if (!init_has_room(ike, &rx->d->remote.ip)) {
 		ike_drop_count(ike, IKE_DROP_HALF_OPEN_LIMIT);
 		return false;
 	}

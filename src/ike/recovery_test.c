@@ -53,6 +53,72 @@ static void link_bounces_in_a_rekey(void **state)
 	}
 }
 
+/* The same where the IKE SA's hard end comes 5 s after its rekey is due: a new one is made. */
+static void lifetime_ends_in_a_rekey(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 8; i++) {
+		struct bed bed;
+
+		open_up(&bed, 550 + i);
+		for (unsigned int k = 0; k < 2; k++) {
+			struct ike_sa *sa = bed_conn(&bed, k)->sa;
+
+			sa->expire_at = wtime_add(bed.now, 5 * W_SEC);
+			ike_sa_wake(sa, sa->expire_at);
+		}
+		bed.arg = (int)i;
+		bed.filter = bounce;
+		assert_int_equal(ike_conn_rekey_ike(bed.node[0].ike, BED_CONN, bed.now), 0);
+		bed_run(&bed, 8 * W_SEC);
+		bed.filter = NULL;
+		assert_true(bed_run_until_up(&bed, 5 * W_SEC));
+		bed_run(&bed, 60 * W_SEC);
+		assert_true(bed_is_tidy(&bed));
+		bed_close(&bed);
+	}
+}
+
+/* While an SA is being replaced (this end's IKE_AUTH for a new one is out, or a new one has won) a
+ * request to rekey it or its child is answered TEMPORARY_FAILURE, and this end begins none. */
+static void no_rekey_in_a_replacement(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		bool ike_sa = i & 1, lost = i & 2;
+		struct ike_conn *conn;
+		struct ike_sa *old;
+		struct bed bed;
+
+		open_up(&bed, 340 + i);
+		conn = bed_conn(&bed, 1);
+		old = bed_conn(&bed, 0)->sa;
+		conn->c.initiate = true;
+		conn->sa->loser = lost;
+		if (!lost)
+			assert_int_equal(ike_conn_judged_down(bed.node[1].ike, BED_CONN, bed.now),
+				0);
+		bed_collect(&bed);
+		while (conn->attempt && !conn->attempt->hs->auth_sent)
+			assert_true(bed_step(&bed));
+		assert_true(lost || conn->attempt);
+		for (unsigned int k = 0; k < 2; k++)
+			assert_int_equal(ike_sa
+					? ike_conn_rekey_ike(bed.node[k].ike, BED_CONN, bed.now)
+					: ike_conn_rekey_child(bed.node[k].ike, BED_CONN, bed.now),
+				0);
+		assert_null(conn->sa->active);
+		bed_run(&bed, 30 * W_MS);
+		assert_int_equal(old->temporary, 1);
+		assert_true(list_empty(&conn->sa->negs));
+		conn->sa->loser = false;
+		bed_run(&bed, 30 * W_SEC);
+		assert_true(bed_is_tidy(&bed));
+		assert_int_equal(bed.node[0].downs + bed.node[1].downs, 0);
+		bed_close(&bed);
+	}
+}
+
 /* ---- Case 20 ---- */
 enum { ATTEMPTS_MAX = 64 };
 
@@ -137,30 +203,149 @@ static void both_ends_restart(void **state)
 	}
 }
 
-/* ---- Case 23 of post-quantum handshakes ---- */
-/* Few forged requests that never end cannot keep the cookies on. */
-static void cookies_end_by_time(void **state)
+/* Who cannot sign as the peer says INITIAL_CONTACT, in IKE_SA_INIT and in IKE_AUTH: the SA that is
+ * up stays as it is, word for word. The peer itself may say it, once it has signed. */
+static void initial_contact_waits_for_auth(void **state)
 {
-	struct bed_options o = {.seed = 23, .passive = {true, true}, .cookie_threshold = 5};
-	uint8_t init[600] = {0};
-	struct ike_stats st;
-	struct bed_packet *p;
+	struct bed_options o = {.seed = 351, .passive = {false, true}, .dpd_us = 3600 * W_SEC};
+	struct ike_conn_status before, after;
+	struct ike_conn *conn;
 	struct bed bed;
 
 	(void)state;
 	bed_open(&bed, &o);
-	ike_conn_up(bed.node[0].ike, BED_CONN, bed.now);
-	bed_collect(&bed);
-	p = container_of(bed.wire.next, struct bed_packet, node);
-	assert_true(p->n <= sizeof(init));
-	memcpy(init, p->data, p->n);
-	for (uint8_t i = 0; i < 40; i++) {
-		struct ike_datagram d = {.local = bed.node[1].ep,
-			.remote = bed.node[0].ep,
-			.data = view_of(init, p->n)};
+	assert_true(bed_run_until_up(&bed, 3 * W_SEC));
+	bed_run(&bed, 3 * W_SEC);
+	conn = bed_conn(&bed, 1);
+	before = bed_status(&bed, 1);
+	conn->c.remote_key[7] ^= 1; /* what signs is not the peer's key */
+	bed_restart(&bed, 0, &o);
+	bed_add_conn(&bed, 0, &o);
+	bed_run(&bed, 20 * W_SEC);
+	assert_true(bed.node[0].fails > 1);
+	assert_non_null(strstr(bed.node[0].reason, "refused authentication"));
+	after = bed_status(&bed, 1);
+	assert_memory_equal(&before, &after, sizeof(before));
+	assert_int_equal(bed.node[1].ups, 1);
+	assert_int_equal(bed.node[1].downs + bed.node[1].fails, 0);
+	conn->c.remote_key[7] ^= 1;
+	assert_true(bed_run_until_up(&bed, 70 * W_SEC));
+	assert_true(bed_is_tidy(&bed)); /* at once, without a DELETE of the old one */
+	assert_true(bed_status(&bed, 1).sa.spi_i != before.sa.spi_i);
+	bed_close(&bed);
+}
 
-		init[1] = i;
-		ike_input(bed.node[1].ike, &d, bed.now);
+/* ---- Case 23 of post-quantum handshakes ---- */
+struct first_message {
+	uint8_t data[600];
+	size_t n;
+};
+
+/* The first node's IKE_SA_INIT, which stays on its way. */
+static void take_first(struct bed *bed, struct first_message *ret)
+{
+	const struct bed_packet *p;
+
+	ike_conn_up(bed->node[0].ike, BED_CONN, bed->now);
+	bed_collect(bed);
+	assert_false(list_empty(&bed->wire));
+	p = container_of(bed->wire.next, struct bed_packet, node);
+	assert_true(p->n <= sizeof(ret->data));
+	memcpy(ret->data, p->data, p->n);
+	ret->n = p->n;
+}
+
+/* The same as from another initiator. */
+static void first_from(struct bed *bed, struct first_message *m, const struct endpoint *from,
+	unsigned int number)
+{
+	struct ike_datagram d = {.local = bed->node[1].ep,
+		.remote = *from,
+		.data = view_of(m->data, m->n)};
+
+	put_u32(m->data, 0xee000000 + number);
+	ike_input(bed->node[1].ike, &d, bed->now);
+}
+
+/* 200 peers behind one NAT start at once: each that answers its cookie is heard. */
+static void many_behind_one_address(void **state)
+{
+	struct bed_options o = {.seed = 231, .passive = {true, true}};
+	struct first_message m;
+	struct ike_stats st;
+	struct bed bed;
+
+	(void)state;
+	bed_open(&bed, &o);
+	take_first(&bed, &m);
+	bed_conn(&bed, 1)->ike->config.cookie_threshold = 1000; /* as if with cookies */
+	for (uint16_t i = 0; i < 200; i++) {
+		struct endpoint from = bed.node[0].ep;
+
+		from.port = 20000 + i;
+		first_from(&bed, &m, &from, i);
+	}
+	ike_stats(bed.node[1].ike, &st);
+	assert_int_equal(st.half_open, 200);
+	assert_int_equal(st.drops[IKE_DROP_HALF_OPEN_LIMIT], 0);
+	bed_conn(&bed, 1)->ike->config.cookie_threshold = 32;
+	assert_true(bed_run_until_up(&bed, W_SEC)); /* one more, with a real one */
+	bed_run(&bed, IKE_TIME_HALF_OPEN + W_SEC);
+	ike_stats(bed.node[1].ike, &st);
+	assert_int_equal(st.half_open, 0);
+	bed_close(&bed);
+}
+
+/* A host that answers cookies cannot take the room of others: half of it, and its part. */
+static void one_address_takes_its_part(void **state)
+{
+	struct bed_options o = {.seed = 12,
+		.passive = {true, true},
+		.cookie_threshold = 1000,
+		.half_open_max = 200};
+	struct first_message m;
+	struct ike_stats st;
+	struct bed bed;
+
+	(void)state;
+	bed_open(&bed, &o);
+	take_first(&bed, &m);
+	for (uint16_t i = 0; i < 500; i++) {
+		struct endpoint from = bed.node[0].ep;
+
+		from.ip.b[3] ^= 0x55;
+		from.port = i;
+		first_from(&bed, &m, &from, i);
+	}
+	ike_stats(bed.node[1].ike, &st);
+	assert_int_equal(st.half_open, 100);
+	for (uint16_t i = 0; i < 500; i++) {
+		struct endpoint from = bed.node[0].ep;
+
+		from.ip.b[3] ^= 0x56;
+		from.port = i;
+		first_from(&bed, &m, &from, 1000 + i);
+	}
+	ike_stats(bed.node[1].ike, &st);
+	assert_int_equal(st.half_open, 100 + IKE_HALF_OPEN_SOURCE);
+	assert_int_equal(st.drops[IKE_DROP_HALF_OPEN_LIMIT], 1000 - st.half_open);
+	assert_true(bed_run_until_up(&bed, W_SEC));
+	bed_close(&bed);
+}
+
+/* Few forged requests that never end cannot keep the cookies on. */
+static void cookies_end_by_time(void **state)
+{
+	struct bed_options o = {.seed = 23, .passive = {true, true}, .cookie_threshold = 5};
+	struct first_message m;
+	struct ike_stats st;
+	struct bed bed;
+
+	(void)state;
+	bed_open(&bed, &o);
+	take_first(&bed, &m);
+	for (unsigned int i = 0; i < 40; i++) {
+		first_from(&bed, &m, &bed.node[0].ep, i);
 		ike_stats(bed.node[1].ike, &st);
 		assert_true(st.half_open <= 5);
 		if (i >= 20) { /* after the flood one each 10 s */
@@ -238,8 +423,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(link_bounces_in_a_rekey),
+		cmocka_unit_test(lifetime_ends_in_a_rekey),
+		cmocka_unit_test(no_rekey_in_a_replacement),
 		cmocka_unit_test(failing_attempts_grow_apart),
 		cmocka_unit_test(both_ends_restart),
+		cmocka_unit_test(initial_contact_waits_for_auth),
+		cmocka_unit_test(many_behind_one_address),
+		cmocka_unit_test(one_address_takes_its_part),
 		cmocka_unit_test(cookies_end_by_time),
 		cmocka_unit_test(port_changes_after_init),
 		cmocka_unit_test(connections_leave_nothing),

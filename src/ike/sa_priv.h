@@ -36,6 +36,7 @@
 #define IKE_TIME_PEER_DELETE   (20 * W_SEC)  /* the peer has so long to delete what it replaced */
 #define IKE_TIME_REPLACED      (30 * W_SEC)
 #define IKE_TIME_GRACE         (30 * W_SEC) /* a rekey that is due has so long, at least */
+#define IKE_TIME_REPLACING     (5 * W_SEC)  /* a rekey waits for a new SA beside the old one */
 #define IKE_TIME_STABLE        (10 * W_SEC) /* an SA that lived so long ends the back-off */
 #define IKE_TIME_COOKIE_SECRET (60 * W_SEC)
 
@@ -43,7 +44,7 @@ enum ike_sizes {
 	IKE_TRIES = 5,             /* transmissions of a request */
 	IKE_TRIES_SUSPECT = 3,     /* from then on a new attempt runs beside it */
 	IKE_DPD_HEARD = 6,         /* pauses of a check while the data path hears */
-	IKE_HALF_OPEN_SOURCE = 64, /* half-open SAs from one address */
+	IKE_HALF_OPEN_SOURCE = 64, /* half-open SAs from one address, when room is scarce */
 	IKE_NEGS_MAX = 4,          /* half-done negotiations of a peer */
 	IKE_EARLY_MAX = 4,         /* SPIs deleted before their CREATE_CHILD_SA answer came */
 	IKE_COOKIE_MAX = 64,       /* RFC 7296 2.6 */
@@ -221,6 +222,7 @@ struct ike_sa {
 	/* Requests of the peer: window 1 */
 	uint32_t next_in;        /* message ID that is expected */
 	struct ike_sealed reply; /* to next_in - 1 */
+	size_t answered_len;     /* of that request, its first fragment */
 	struct ike_reassembly *in_requests, *in_responses;
 	void (*after)(struct ike_sa *sa, wtime now); /* to run when the reply was sent */
 	bool mute;                                   /* the reply could not be made: send none */
