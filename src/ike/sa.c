@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include "base/mem.h"
+#include "ike/open_priv.h"
 
 enum { BACKOFF_NUM = 18, BACKOFF_DEN = 10, JITTER_DIV = 10 }; /* times 1.8, give or take a tenth */
 
@@ -608,6 +609,15 @@ static void input_response_opened(struct ike_sa *sa, const struct ike_opened *o,
 	ike_sa_run(sa, now);
 }
 
+/* One more fragment of the answer is there: the peer lives, and is asked for the others as if for
+ * the first time. */
+static void response_comes(struct ike_sa *sa, wtime now)
+{
+	sa->tries = 1;
+	sa->interval = IKE_TIME_RESEND;
+	sa_plan_resend(sa, now);
+}
+
 static void input_response(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d,
 	wtime now)
 {
@@ -629,6 +639,8 @@ static void input_response(struct ike_sa *sa, const struct ike_msg *m, const str
 	count_open(sa, r);
 	if (r == IKE_OPEN_OK)
 		input_response_opened(sa, &o, d, now);
+	else if (r == IKE_OPEN_INCOMPLETE && sa->state >= IKE_SA_UP)
+		response_comes(sa, now);
 	ike_opened_free(&o);
 }
 
@@ -695,15 +707,38 @@ static void input_request_opened(struct ike_sa *sa, const struct ike_opened *o,
 	ike_sa_run(sa, now);
 }
 
+static bool is_first_part(const struct ike_msg *m)
+{
+	return m->enc.type != IKE_PL_SKF || m->enc.number == 1;
+}
+
+/* Whether the peer made this repetition of the request that was answered last, or, in a handshake,
+ * whose keys may be others since: whether it is as long. */
+static bool is_repeated(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d)
+{
+	struct buf text = {0};
+	enum ike_open_result r;
+
+	if (sa->state == IKE_SA_HALF_OPEN) {
+		if (d->data.n != sa->answered_len)
+			ike_drop_count(sa->ike, IKE_DROP_OLD_MESSAGE);
+		return d->data.n == sa->answered_len;
+	}
+	r = ike_open_packet(sa->protect, &m->enc, &text);
+	count_open(sa, r);
+	buf_free_secret(&text);
+	return r == IKE_OPEN_OK;
+}
+
 /* RFC 7296 2.1: a repeated request gets the reply that it got. Of a repeated message in fragments
- * the first one triggers it (RFC 7383 2.6.1). */
+ * the first one triggers it (RFC 7383 2.6.1). Else whoever sees the SPIs could have long replies
+ * sent to anybody with short requests. */
 static void request_again(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d)
 {
-	if (!sa->reply.count || (m->enc.type == IKE_PL_SKF && m->enc.number != 1)) {
+	if (!sa->reply.count || !is_first_part(m))
 		ike_drop_count(sa->ike, IKE_DROP_OLD_MESSAGE);
-		return;
-	}
-	ike_sa_send_sealed(sa, &sa->reply, &d->local, &d->remote);
+	else if (is_repeated(sa, m, d))
+		ike_sa_send_sealed(sa, &sa->reply, &d->local, &d->remote);
 }
 
 static void input_request(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d,
@@ -728,6 +763,8 @@ static void input_request(struct ike_sa *sa, const struct ike_msg *m, const stru
 	}
 	r = ike_open(sa->protect, sa_reassembly(sa, &sa->in_requests, m), m, &o);
 	count_open(sa, r);
+	if (is_first_part(m) && (r == IKE_OPEN_OK || r == IKE_OPEN_INCOMPLETE))
+		sa->answered_len = d->data.n;
 	if (r == IKE_OPEN_OK)
 		input_request_opened(sa, &o, d, now);
 	ike_opened_free(&o);
@@ -772,8 +809,7 @@ static void sa_tick_up(struct ike_sa *sa, wtime now)
 {
 	if (wtime_due(sa->rekey_at, now)) {
 		sa->rekey_at = WTIME_NEVER;
-		if (!sa->loser)
-			ike_sa_queue(sa, IKE_TASK_IKE_REKEY, 0);
+		ike_sa_queue(sa, IKE_TASK_IKE_REKEY, 0);
 	}
 	if (wtime_due(sa->cleanup_at, now)) {
 		if (!loser_must_wait(sa, now))
