@@ -146,6 +146,8 @@ struct chaos *chaos_new(const struct chaos_options *o)
 		o->name);
 	c->s = sim_new(&so);
 	c->w = watch_new(c->s, o->nodes, o->collect ? NULL : c->replay);
+	if (o->liar)
+		watch_liar(c->w, o->nodes - 1);
 	c->verbose = getenv("SIM_VERBOSE") != NULL;
 	make_links(c);
 	all_paths(c, true);

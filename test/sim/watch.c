@@ -77,6 +77,7 @@ struct watch {
 	const char *replay;
 	struct watched *node;
 	struct hop *hop; /* by family, node and destination */
+	int liar;        /* to it, what it has announced is its own; -1: nobody lies */
 	int64_t life_us; /* of an outbound SA, at most; 0: not looked at */
 	bool suspect;    /* the tables have a loop that no packet can take now */
 	char *before;
@@ -115,6 +116,11 @@ const char *watch_fault(const struct watch *w)
 void watch_lifetime(struct watch *w, int64_t most_us)
 {
 	w->life_us = most_us;
+}
+
+void watch_liar(struct watch *w, unsigned int i)
+{
+	w->liar = (int)i;
 }
 
 uint64_t watch_forged(const struct watch *w)
@@ -201,7 +207,8 @@ static void see_delivered(void *ctx, unsigned int i, struct view f)
 	if (w->fault[0])
 		return;
 	dst = ipaddr_from(four ? IP4 : IP6, f.p + (four ? V4_DST : V6_DST));
-	node_must(w, ipaddr_equal(&dst, &own), i, "a packet of another was delivered");
+	node_must(w, ipaddr_equal(&dst, &own) || (int)i == w->liar, i,
+		"a packet of another was delivered");
 	node_must(w, four || f.p[6] != ROUTING, i, "a routing header was delivered");
 	node_must(w, f.p[four ? V4_TTL : V6_TTL] >= TTL_MIN, i, "a packet made too many hops");
 }
@@ -496,6 +503,7 @@ struct watch *watch_new(struct sim *s, unsigned int nodes, const char *replay)
 	w->s = s;
 	w->nodes = nodes;
 	w->replay = replay;
+	w->liar = -1;
 	w->node = w_calloc(nodes, sizeof(*w->node));
 	w->hop = w_calloc(2 * (size_t)nodes * nodes, sizeof(*w->hop));
 	if (!w->node || !w->hop)

@@ -11,6 +11,8 @@ struct watch;
  * NULL: faults are collected. */
 struct watch *watch_new(struct sim *s, unsigned int nodes, const char *replay);
 void watch_free(struct watch *w); /* before the simulation */
+/* A node that announces what is not its own: it keeps such packets when they pass through it. */
+void watch_liar(struct watch *w, unsigned int i);
 /* A node was killed or stopped: what it had counts no more. */
 void watch_gone(struct watch *w, unsigned int i);
 /* What may only be said of a network that was left in peace: each of the pairs in adjacent[i *
