@@ -131,6 +131,7 @@ SUBJECTS = {
     "weft by OpenSSL": (Pair, {"kind": WeftEnd, "config": {"plane": {"crypto": "openssl"}}}),
     "weft by IPsec-MB": (Pair, {"kind": WeftEnd, "config": {"plane": {"crypto": "ipsec-mb"}}}),
     "weft with 2 threads": (Pair, {"kind": WeftEnd, "config": {"plane": {"threads": 2}}}),
+    "weft with a helper": (Pair, {"kind": WeftEnd, "config": {"plane": {"helpers": 1}}}),
     "weft without AQM": (Pair, {"kind": WeftEnd, "config": {"plane": {"aqm": "off"}}}),
     "weft over IPv6": (Pair, {"kind": WeftEnd, "family": "ip6"}),
     "wireguard-go over IPv6": (Pair, {"kind": WireGuardGoEnd, "family": "ip6"}),
