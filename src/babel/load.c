@@ -5,6 +5,25 @@
  * link carried about as much as it ever did, and more than it is known to carry without a queue, is
  * no news: the costs stay with what was known before. What RFC 9616 measures is told as it is.
  *
+ * One sample's way through babel_load_sample():
+ *
+ *	sample -> weigh: what did the link carry when it went out, and when it came back?
+ *	   |        learn_clear: carried with no longer trip, eight times   -> meter.clear
+ *	   |        blame: a rise that was believed went with its load      -> carried, clear lower
+ *	   |      refutes: a dip before it was too long for any queue       -> n->refuted
+ *	   |
+ *	   +-- about as much as ever, more than clear, not refuted -> hold: costs stay (a fall that
+ *is |                                                         seen three times is believed)
+ *	   +-- the first high one in a row -> n->pending: judged with the next, for a load that
+ *begins |                                  just then shows only in what follows (release, begins)
+ *	   +-- else -> believe: babel_rtt_sample() on n->calm
+ *
+ *	rate  ^        ______ carried: most of a whole hello interval, forgotten slowly
+ *	      |  full  ------ 3/4 of it: from here on a load explains a queue
+ *	      |        ...... clear + 1/8: below it is known that there is none
+ *	      |  dip   ______ 0.65 of carried: a queue gets shorter (left_over)
+ *	      +------- 32 kB/s: no load at all
+ *
  * What a link carries is known by its bytes in slots of time, for the link and for all links of the
  * same local endpoint, which share a way out. The round trip of a sample went out when the other
  * end's IHU says, and came back now: what was sent counts then, what was received counts now.
@@ -87,6 +106,12 @@ static void learn_carried(struct babel_load *l, unsigned int m)
 	t->carried = low > t->carried ? low : t->carried;
 }
 
+/* From this rate on a load explains a queue. */
+static bool is_full(const struct babel_meter *t, uint32_t rate)
+{
+	return rate >= FLOOR && rate >= t->carried - t->carried / FULL_OF;
+}
+
 void babel_iface_traffic(struct babel *b, uint32_t iface, const uint64_t bytes[static BABEL_METERS],
 	wtime now)
 {
@@ -120,7 +145,7 @@ void babel_iface_traffic(struct babel *b, uint32_t iface, const uint64_t bytes[s
 		const struct babel_meter *t = &l->meter[m];
 
 		learn_carried(l, m);
-		if (s->rate[m] >= FLOOR && s->rate[m] >= t->carried - t->carried / FULL_OF)
+		if (is_full(t, s->rate[m]))
 			l->full_at = now;
 	}
 }
@@ -143,6 +168,12 @@ static uint32_t peak(const struct babel_load *l, unsigned int m, wtime from, wti
 	return most;
 }
 
+/* When a sample met what a meter counts: on its way out, or when it came back. */
+static wtime meets(unsigned int m, const struct babel_round *r)
+{
+	return m == BABEL_LINK_OUT || m == BABEL_SHARED_OUT ? r->sent : r->at;
+}
+
 /* before, after: how much more than the sample's own way through a queue is looked at. */
 static void weigh(const struct babel_iface *ifc, const struct babel_round *r, int64_t before,
 	int64_t after, struct burden *ret)
@@ -151,8 +182,7 @@ static void weigh(const struct babel_iface *ifc, const struct babel_round *r, in
 
 	*ret = (struct burden){0};
 	for (unsigned int m = 0; m < BABEL_METERS; m++) {
-		bool out = m == BABEL_LINK_OUT || m == BABEL_SHARED_OUT;
-		wtime when = out ? r->sent : r->at;
+		wtime when = meets(m, r);
 		uint32_t rate = peak(l, m, wtime_add(when, -r->us - before),
 			wtime_add(when, after));
 		const struct babel_meter *t = &l->meter[m];
@@ -161,8 +191,7 @@ static void weigh(const struct babel_iface *ifc, const struct babel_round *r, in
 		if (rate < FLOOR)
 			continue;
 		ret->busy = true;
-		ret->by[m] = rate >= t->carried - t->carried / FULL_OF &&
-			rate > t->clear + t->clear / CLEAR_PART;
+		ret->by[m] = is_full(t, rate) && rate > t->clear + t->clear / CLEAR_PART;
 		ret->loaded |= ret->by[m];
 	}
 }
@@ -312,9 +341,7 @@ static bool refutes(const struct babel_neighbour *n, const struct babel_round *r
 		return false;
 	weigh(n->ifc, r, n->ifc->c.hello_us, 0, &w);
 	for (unsigned int m = 0; m < BABEL_METERS; m++) {
-		bool out = m == BABEL_LINK_OUT || m == BABEL_SHARED_OUT;
-
-		if (w.by[m] && left_over(&n->ifc->load, m, out ? r->sent : r->at, queue) > over / 2)
+		if (w.by[m] && left_over(&n->ifc->load, m, meets(m, r), queue) > over / 2)
 			return false;
 	}
 	return w.loaded;
@@ -324,8 +351,7 @@ static bool refutes(const struct babel_neighbour *n, const struct babel_round *r
 static bool begins(const struct babel_iface *ifc, const struct babel_round *r, int64_t around)
 {
 	for (unsigned int m = 0; m < BABEL_METERS; m++) {
-		bool out = m == BABEL_LINK_OUT || m == BABEL_SHARED_OUT;
-		wtime when = out ? r->sent : r->at;
+		wtime when = meets(m, r);
 
 		if (peak(&ifc->load, m, wtime_add(when, -3 * around), wtime_add(when, -around)) >=
 			FLOOR)
@@ -383,7 +409,7 @@ static bool fills(const struct babel_load *l, unsigned int m, wtime since, wtime
 	const struct babel_meter *t = &l->meter[m];
 	uint32_t rate = l->known ? peak(l, m, since, now) : 0;
 
-	return rate >= FLOOR && rate >= t->carried - t->carried / FULL_OF;
+	return is_full(t, rate);
 }
 
 bool babel_load_receives(const struct babel_iface *ifc, wtime now)
