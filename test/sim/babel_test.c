@@ -15,6 +15,17 @@
 
 enum { NODES = 50, DEGREE = 4, NONE = 0xffff };
 
+/* How long a node may starve at most where there is a way. A request goes at once and again after
+ * 2, 4, 8 and 16 s (RFC 8966 appendix B), along the routes that others have. All of them fail only
+ * as long as one of those routes leads into a link that has died silently; that one expires after
+ * 3.5 update intervals (16 s here; 3.5.4, appendix B), and the next request comes no later than
+ * the longest pause after it. Should even those be lost, the feasibility distance is forgotten
+ * three minutes after the node's own last update (3.2.5): in the RFC that is the only certain
+ * bound. */
+enum { UPDATES_S = 16, HOLD_S = UPDATES_S * 7 / 2, RESEND_S = 16 };
+#define STARVED_US ((int64_t)(HOLD_S + RESEND_S) * W_SEC)
+_Static_assert(STARVED_US < BABEL_SOURCE_GC_US, "tighter than the RFC's");
+
 /* What a node has sent, kept by reading its packets: an account of feasibility distances that
  * shares no code with the one under test but the parser. */
 struct distance {
@@ -339,9 +350,7 @@ static void judge(struct world *w)
 {
 	unsigned long long seed = w->seed;
 
-	/* Requests end it within seconds. Should all be lost, the feasibility distance is forgotten
-	 * three minutes after the last update (RFC 8966 3.2.5, appendix B): that is the bound. */
-	if (w->starved_us > BABEL_SOURCE_GC_US)
+	if (w->starved_us > STARVED_US)
 		fail_msg("seed %llu: a node starved for %lld s", seed,
 			(long long)(w->starved_us / W_SEC));
 	if (w->loops || w->unfeasible)
