@@ -28,6 +28,19 @@ void babel_timer_set(struct babel *b, struct babel_timer *t, wtime at)
 		(void)heap_push(&b->timers, &t->node, at); /* it is in: this cannot fail */
 }
 
+void babel_timer_late(struct babel *b, struct babel_timer *t, wtime now, int64_t us)
+{
+	enum { GRID_TIMES = 20 };
+	int64_t grid = b->c.grid_us, past;
+	wtime at = wtime_add(now, us);
+
+	if (grid && us >= GRID_TIMES * grid) {
+		past = wtime_diff(at, b->c.grid_phase) % grid;
+		at = wtime_add(at, past > 0 ? grid - past : 0);
+	}
+	babel_timer_set(b, t, at);
+}
+
 void babel_timer_done(struct babel *b, struct babel_timer *t)
 {
 	heap_remove(&b->timers, &t->node);

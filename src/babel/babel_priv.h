@@ -328,6 +328,8 @@ void babel_drop(struct babel *b, enum babel_drop reason);
 int babel_timer_init(struct babel *b, struct babel_timer *t,
 	void (*fire)(struct babel *b, struct babel_timer *t, wtime now));
 void babel_timer_set(struct babel *b, struct babel_timer *t, wtime at);
+/* The same, us from now, or at the next time of the grid after that. */
+void babel_timer_late(struct babel *b, struct babel_timer *t, wtime now, int64_t us);
 void babel_timer_done(struct babel *b, struct babel_timer *t);
 /* A number below bound; 0 when there is no randomness (then nothing is spread in time). */
 int64_t babel_random(struct babel *b, int64_t bound);

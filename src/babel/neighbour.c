@@ -125,7 +125,7 @@ struct babel_neighbour *babel_neighbour_get(struct babel *b, struct babel_iface 
 	b->neighbour[b->neighbour_count++] = n;
 	list_add_tail(&ifc->neighbours, &n->by_iface);
 	ifc->neighbour_count++;
-	babel_timer_set(b, &n->idle, wtime_add(now, IDLE_US));
+	babel_timer_late(b, &n->idle, now, IDLE_US);
 	return n;
 err:
 	babel_drop(b, BABEL_DROP_NO_MEMORY);
@@ -227,7 +227,7 @@ static void missed(struct babel *b, struct babel_neighbour *n, struct babel_hist
 		babel_neighbour_flush(b, n, now);
 		return;
 	}
-	babel_timer_set(b, &h->timer, wtime_add(now, h->interval_us));
+	babel_timer_late(b, &h->timer, now, h->interval_us);
 	babel_neighbour_recost(b, n, false, now);
 }
 
@@ -290,10 +290,10 @@ void babel_neighbour_hello(struct babel *b, struct babel_neighbour *n, const str
 	record_hello(h, t->hello.seqno);
 	if (t->hello.interval) {
 		h->interval_us = (int64_t)t->hello.interval * BABEL_CENTISECOND_US;
-		babel_timer_set(b, &h->timer, wtime_add(now, h->interval_us * 3 / 2));
+		babel_timer_late(b, &h->timer, now, h->interval_us * 3 / 2);
 	} else if (!h->interval_us) { /* never a promise: it may be silent as long as an IHU holds
 		                       */
-		babel_timer_set(b, &h->timer, wtime_add(now, n->ifc->c.hello_us * HOLD_HALVES));
+		babel_timer_late(b, &h->timer, now, n->ifc->c.hello_us * HOLD_HALVES);
 		h->interval_us = n->ifc->c.hello_us;
 	}
 	if (fresh) {
@@ -312,8 +312,8 @@ void babel_neighbour_ihu(struct babel *b, struct babel_neighbour *n, const struc
 	n->txcost = t->ihu.rxcost ? t->ihu.rxcost : 1; /* a cost is never 0 (3.4.3) */
 	n->loss_out = babel_load_loss(n->ifc, n->loss_out, (double)t->ihu.loss / UINT16_MAX,
 		t->ihu.loss_of_hellos, now);
-	babel_timer_set(b, &n->ihu,
-		wtime_add(now, (int64_t)t->ihu.interval * BABEL_CENTISECOND_US * halves / 2));
+	babel_timer_late(b, &n->ihu, now,
+		(int64_t)t->ihu.interval * BABEL_CENTISECOND_US * halves / 2);
 	babel_neighbour_recost(b, n, false, now);
 	if (first) { /* both ways now: tell each other all */
 		babel_request_route(b, n, NULL, now);

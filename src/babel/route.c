@@ -392,8 +392,7 @@ static void take(struct babel *b, struct babel_route *r, const struct babel_tlv 
 	r->next_hop = t->update.next_hop;
 	r->hold_us = half * HOLD_HALVES;
 	r->expires = wtime_add(now, r->hold_us);
-	babel_timer_set(b, &r->timer,
-		wtime_add(now, half * (early ? ASK_EARLY_HALVES : ASK_HALVES)));
+	babel_timer_late(b, &r->timer, now, half * (early ? ASK_EARLY_HALVES : ASK_HALVES));
 	babel_route_smooth(r, now);
 }
 

@@ -68,8 +68,7 @@ int babel_source_announce(struct babel *b, struct babel_dest *d, const struct ba
 		s->metric = u->metric;
 		babel_backup_check(b, d);
 	}
-	babel_timer_set(b, &s->gc,
-		wtime_add(now, twice > BABEL_SOURCE_GC_US ? twice : BABEL_SOURCE_GC_US));
+	babel_timer_late(b, &s->gc, now, twice > BABEL_SOURCE_GC_US ? twice : BABEL_SOURCE_GC_US);
 	return 0;
 }
 

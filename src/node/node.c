@@ -18,6 +18,7 @@ static int start(struct node *n, const struct node_config *c, wtime now, struct 
 		buf_add_str(error, "node.organization and node.name are too long for an identity");
 		return err;
 	}
+	n->phase_us = now.us % NODE_TICK_US;
 	n->crypto = c->crypto;
 	n->planes = c->planes ? c->planes : 1;
 	n->helpers = c->helpers;
@@ -248,7 +249,9 @@ void node_tick(struct node *n, wtime now)
 	node_hops_tick(n, now);
 	if (!wtime_due(n->tick_at, now) || n->stopping)
 		return;
-	n->tick_at = wtime_add(now, NODE_TICK_US);
+	/* on the grid of the speaker's timers, of which many come with it */
+	n->tick_at = wtime_add(now,
+		NODE_TICK_US - (now.us + NODE_TICK_US - n->phase_us) % NODE_TICK_US);
 	if (wtime_due(n->seqno_at, now)) {
 		n->seqno_at = wtime_add(now, NODE_SEQNO_US);
 		babel_seqno_at_least(n->babel, node_speaker_seqno(n, now));

@@ -264,6 +264,7 @@ struct node {
 	struct node_source source[NODE_SOURCES];
 	struct node_host host;
 	wtime tick_at, started, seqno_at;
+	int64_t phase_us; /* of the ticks */
 	uint64_t epoch_s;
 	uint64_t out_of_memory; /* events lost for want of memory, told in status */
 };

@@ -248,6 +248,8 @@ int node_speaker_start(struct node *n, wtime now)
 		.rng = n->rng,
 		.first_seqno = node_speaker_seqno(n, now),
 		.transit = node_transit(n),
+		.grid_us = NODE_TICK_US,
+		.grid_phase = {n->phase_us},
 		.import = import,
 		.export = export,
 		.filter_ctx = n,
