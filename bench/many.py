@@ -9,6 +9,7 @@ from subjects import Server, Subject, cpu_of, memory_mb
 from lab import Failed, Mesh, PeerRoot, peer_root, wait_ping, wait_until
 
 TOGETHER = 10  # daemons started at once
+UNUSED_S = 12  # after its last packet a link counts as used no more
 LEAF_MB = 40  # what a leaf may take, for a look at what is free beforehand
 UDP_EACH = ["-u", "-b", "20M", "-l", "1200"]
 
@@ -150,7 +151,7 @@ def together(lab, name, peers, rounds, seconds):
 def idle(lab, name, peers, seconds, gaps):
     """A hub with peers that say nothing but what the tunnels themselves do: what it takes."""
     star = STARS[name](lab, peers)
-    time.sleep(seconds)  # what is new to all has been told by then
+    time.sleep(max(seconds, UNUSED_S))  # what is new to all has been told by then
     empty = memory_mb(star.hub)
     before = cpu_of(star.hub)
     time.sleep(seconds)
