@@ -500,6 +500,35 @@ static void new_sa_is_watched(void **state)
 	}
 }
 
+static enum bed_action answer_is_lost(struct bed *bed, const struct bed_packet *p)
+{
+	if (bed_is(p, IKE_FOLLOWUP_KE, true))
+		bed->hits = 1;
+	return bed->hits && p->to == 0 ? BED_DROP : BED_PASS;
+}
+
+/* The last answer of a rekey is lost for a minute and a half, while data comes: then the end that
+ * asked still finds who answers, and the link was never down. */
+static void answer_is_there_for_long(void **state)
+{
+	struct bed_options o = {.seed = 85};
+	struct bed bed;
+
+	(void)state;
+	bed_open_up(&bed, &o);
+	bed.data_us = 500 * W_MS;
+	bed.filter = answer_is_lost;
+	assert_int_equal(rekey(&bed, 0, true), 0);
+	bed_run(&bed, 90 * W_SEC);
+	assert_int_equal(bed.hits, 1);
+	bed.filter = NULL;
+	bed_run(&bed, 10 * W_SEC);
+	assert_true(bed_is_tidy(&bed));
+	assert_int_equal(bed.node[0].downs + bed.node[1].downs, 0);
+	assert_int_equal(bed.lost_data, 0);
+	bed_close(&bed);
+}
+
 /* The SA that has lost against another one, and is due to go, has a rekey out when it loses: what
  * that makes goes at the same time, with its children. */
 static void loser_is_rekeyed(void **state)
@@ -559,6 +588,7 @@ int main(void)
 		cmocka_unit_test(soft_limit),
 		cmocka_unit_test(hard_ends),
 		cmocka_unit_test(new_sa_is_watched),
+		cmocka_unit_test(answer_is_there_for_long),
 		cmocka_unit_test(loser_is_rekeyed),
 		cmocka_unit_test(many_fragments_are_lost),
 		cmocka_unit_test(anything),

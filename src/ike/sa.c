@@ -469,7 +469,13 @@ static bool init_resend(struct ike_sa *sa, wtime now)
  * in a path that is too full: what matters is that one of many comes through. */
 static bool sa_heard_meanwhile(const struct ike_sa *sa, wtime now)
 {
-	return sa == sa->conn->sa && wtime_diff(now, sa->conn->heard) <= IKE_TIME_HEARD &&
+	const struct ike_sa *used = sa->conn->sa;
+	/* or was until the peer's rekey, whose answer the peer may not have */
+	bool in_use = used &&
+		(sa == used ||
+			(sa->state == IKE_SA_REKEYED && sa->successor == ike_sa_own_spi(used)));
+
+	return in_use && wtime_diff(now, sa->conn->heard) <= IKE_TIME_HEARD &&
 		wtime_diff(now, sa->sent_at) < IKE_TIME_PATIENCE;
 }
 
@@ -819,6 +825,19 @@ static void sa_tick_up(struct ike_sa *sa, wtime now)
 	}
 }
 
+/* Nothing came on the SA that the peer's rekey made: the peer may not have our answer, and asks for
+ * it on the old one as long as it hears our data. */
+static bool peer_may_ask_again(struct ike_sa *sa, wtime now)
+{
+	const struct ike_sa *fresh = ike_sa_find(sa->ike, sa->successor);
+
+	if (!fresh || fresh->heard.us != fresh->established.us ||
+		wtime_diff(now, fresh->established) > IKE_TIME_PATIENCE)
+		return false;
+	sa->cleanup_at = wtime_add(now, IKE_TIME_REPLACED);
+	return true;
+}
+
 void ike_sa_tick(struct ike_sa *sa, wtime now)
 {
 	wtime next;
@@ -838,7 +857,8 @@ void ike_sa_tick(struct ike_sa *sa, wtime now)
 	ike_neg_tick(sa, now);
 	if (sa->state == IKE_SA_UP)
 		sa_tick_up(sa, now);
-	else if (sa->state == IKE_SA_REKEYED && wtime_due(sa->cleanup_at, now))
+	else if (sa->state == IKE_SA_REKEYED && wtime_due(sa->cleanup_at, now) &&
+		!peer_may_ask_again(sa, now))
 		ike_sa_delete(sa, now);
 	ike_sa_run(sa, now);
 	if (sa->state == IKE_SA_DEAD)
