@@ -112,8 +112,8 @@ def test_helpers_keep_the_order_while_keys_change(lab, helpers):
         assert len(helpers_ran(node)) == helpers
     before = [sum(helpers_ran(node).values()) for node in mesh.nodes]
     with ThreadPoolExecutor() as pool:
-        there = pool.submit(tcp_transfer, one, two, mesh.inner(2), 300_000_000)
-        back = pool.submit(tcp_transfer, two, one, mesh.inner(1, "ip6"), 300_000_000, 7003)
+        there = pool.submit(tcp_transfer, one, two, mesh.inner(2), 150_000_000)
+        back = pool.submit(tcp_transfer, two, one, mesh.inner(1, "ip6"), 150_000_000, 7003)
         rekeys = 0
         while not (there.done() and back.done()):
             mesh.nodes[rekeys % 2].tool("rekey", f"n{2 - rekeys % 2}")
