@@ -133,7 +133,7 @@ void engine_reply(struct engine *e, const struct node_action *a)
 static void request_node(struct engine *e, struct view line, struct buf *reply)
 {
 	const struct buf *parts[] = {&e->warn_start, &e->warn_files, &e->warn_reload,
-		&e->warn_kernel};
+		&e->kernel_error, &e->warn_kernel};
 	struct plane_counters counters[ENGINE_PLANES + 1] = {{{0}}};
 	const char *warnings[WARNINGS_MAX + 1];
 	struct buf lines = {0};
@@ -149,6 +149,7 @@ static void request_node(struct engine *e, struct view line, struct buf *reply)
 	counters[e->planes] = e->own;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
 		buf_add(&lines, parts[i]->p, parts[i]->n);
+	engine_updown_warnings(e, &lines);
 	engine_exit_warnings(e, &lines);
 	engine_forward_warnings(e, &lines);
 	if (lines.failed)

@@ -309,6 +309,20 @@ void engine_turn(struct engine *e)
 
 /* ---- kernel state ---- */
 
+/* What is not as it should be is tried again: no event tells when the kernel would take it. Said
+ * once, however often it fails. */
+static void kernel_refused(struct engine *e, struct buf *lines)
+{
+	if (!view_equal(buf_view(lines), buf_view(&e->kernel_error)))
+		engine_log_lines(e, OS_ERROR, lines);
+	buf_free(&e->kernel_error);
+	e->kernel_error = *lines;
+	*lines = (struct buf){0};
+	e->kernel_refused = true;
+	if (e->restore_at.us == WTIME_NEVER.us)
+		e->restore_at = wtime_add(os_now(), ENGINE_RETRY_US);
+}
+
 void engine_kernel(struct engine *e)
 {
 	const struct kernel_state *want = node_kernel(e->node);
@@ -317,6 +331,7 @@ void engine_kernel(struct engine *e)
 
 	if (e->tun_lost)
 		return; /* all of it, once there is a device again */
+	e->kernel_refused = false;
 	r = os_netlink_apply(e->netlink, want, &lines);
 	if (r == -ENODEV && !e->starting) {
 		engine_tun_gone(e, e->tun);
@@ -332,8 +347,9 @@ void engine_kernel(struct engine *e)
 		buf_add(&e->error, lines.p, lines.n);
 		e->failed = r;
 	} else if (r < 0) {
-		engine_log_lines(e, OS_ERROR, &lines);
+		kernel_refused(e, &lines);
 	} else {
+		buf_free(&e->kernel_error);
 		buf_add(&warnings, lines.p, lines.n);
 	}
 	os_reverse_path_check(e->underlay_netns, want, &warnings);

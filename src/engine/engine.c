@@ -447,6 +447,7 @@ void engine_free(struct engine *e)
 	buf_free(&e->warn_reload);
 	buf_free(&e->warn_kernel);
 	buf_free(&e->warn_forward);
+	buf_free(&e->kernel_error);
 	buf_free(&e->warn_exit);
 	w_free(e->tun_netns);
 	w_free(e->underlay_netns);

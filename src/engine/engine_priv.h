@@ -33,6 +33,7 @@ enum {
 	ENGINE_ADDRESSES_US = 1000000,    /* between two looks at the host's addresses */
 	ENGINE_RESTORE_US = 200000,       /* from the first loss of kernel state to its restoring */
 	ENGINE_RESTORE_GAP_US = 1000000,  /* between two such */
+	ENGINE_RETRY_US = 2000000,        /* until what the kernel refused is tried again */
 	ENGINE_RESTORE_LOG_US = 10000000, /* between two lines about it */
 	ENGINE_HOST_US = 500000,          /* between two looks at the host's routes */
 	ENGINE_FORWARD_US = 1000000,      /* between two looks at the firewall */
@@ -205,11 +206,13 @@ struct engine {
 	struct plane_counters own; /* drops of the control thread */
 	wtime started, timer_at, addresses_at;
 	bool starting, stopping, addresses_changed;
+	bool kernel_refused; /* at the last try; kernel_error says what */
 	/* kernel state that another program took away: when to restore it (NEVER: nothing is
 	 * missing), not before restore_next; restored since the last line about it */
 	wtime restore_at, restore_next, restore_log_at;
 	wtime forward_at; /* when to look at the firewall again, for status */
 	struct buf warn_forward;
+	struct buf kernel_error; /* what the kernel refuses at present, lines; for status */
 	uint32_t restored, restore_changes; /* changes: since restore_at was set */
 	wtime mended_at;  /* when something was put right because addresses changed */
 	int failed;       /* negative errno */
@@ -318,6 +321,8 @@ void engine_underlay(struct engine *e, wtime now);
 void engine_path(struct engine *e, const struct node_action *a);
 /* The helper that runs scripts: its words go to the log, wishes of the node go to it. */
 int engine_updown_start(struct engine *e);
+/* Adds what status has to say of them: whether the helper process is gone. */
+void engine_updown_warnings(const struct engine *e, struct buf *lines);
 void engine_updown_scripts(struct engine *e, const struct node_action *a);
 void engine_updown_run(struct engine *e, const struct node_action *a);
 /* Reads the files again and applies them. */

@@ -31,6 +31,10 @@ void engine_restore(struct engine *e, wtime now)
 		return;
 	e->restore_next = wtime_add(now, ENGINE_RESTORE_GAP_US);
 	engine_kernel(e);
+	if (e->kernel_refused) {
+		e->restore_at = wtime_add(now, ENGINE_RETRY_US);
+		return;
+	}
 	e->restore_at = WTIME_NEVER;
 	/* Events that were lost may have told of nothing of ours; what went with an address was
 	 * perhaps put back with it. */

@@ -3,6 +3,10 @@
 #include <string.h>
 #include "engine/engine_priv.h"
 
+#define ENDED                                                                                      \
+	"the helper process has ended: no updown scripts are run any more, and nothing is done "   \
+	"about exit.masquerade; start again"
+
 static void runner_says(void *ctx)
 {
 	struct engine *e = ctx;
@@ -14,9 +18,13 @@ static void runner_says(void *ctx)
 		return;
 	os_watch_free(e->runner_watch);
 	e->runner_watch = NULL;
-	os_log_line(&e->config.log, OS_ERROR,
-		"the helper process has ended: no updown scripts are run any more, and nothing is "
-		"done about exit.masquerade; start again");
+	os_log_line(&e->config.log, OS_ERROR, ENDED);
+}
+
+void engine_updown_warnings(const struct engine *e, struct buf *lines)
+{
+	if (e->config.runner && !e->runner_watch)
+		buf_add_str(lines, ENDED "\n");
 }
 
 int engine_updown_start(struct engine *e)

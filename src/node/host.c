@@ -33,6 +33,17 @@ bool node_host_address(const struct node *n, const struct prefix *p)
 	return false;
 }
 
+/* Whether what it was refused for is still there. */
+static bool still_refused(const struct node *n, const struct node_refused *r)
+{
+	if (prefix_equal(&r->prefix, &r->network) && node_host_address(n, &r->prefix))
+		return true;
+	for (size_t i = 0; i < n->host.networks; i++)
+		if (prefix_equal(&n->host.network[i], &r->network))
+			return true;
+	return false;
+}
+
 static void refused_line(const struct node *n, const struct node_refused *r, char *line,
 	size_t size)
 {
@@ -92,7 +103,8 @@ void node_host_warnings(const struct node *n, wtime now, struct json *j)
 	char line[LINE];
 
 	for (size_t i = 0; i < NODE_REFUSED && i < n->host.refusals; i++)
-		if (wtime_diff(now, n->host.refused[i].at) < memory) {
+		if (wtime_diff(now, n->host.refused[i].at) < memory &&
+			still_refused(n, &n->host.refused[i])) {
 			refused_line(n, &n->host.refused[i], line, sizeof(line));
 			json_string(j, NULL, line);
 		}
@@ -108,18 +120,14 @@ static bool was_refused_for(const struct node_host *h, const struct prefix *netw
 	return false;
 }
 
-static void forget_refused(struct node_host *h)
+static void forget_refused(struct node *n)
 {
+	struct node_host *h = &n->host;
 	size_t kept = 0, known = h->refusals < NODE_REFUSED ? h->refusals : NODE_REFUSED;
 
-	for (size_t i = 0; i < known; i++) {
-		bool there = false;
-
-		for (size_t k = 0; k < h->networks && !there; k++)
-			there = prefix_equal(&h->network[k], &h->refused[i].network);
-		if (there)
+	for (size_t i = 0; i < known; i++)
+		if (still_refused(n, &h->refused[i]))
 			h->refused[kept++] = h->refused[i];
-	}
 	h->refusals = kept;
 }
 
@@ -181,7 +189,7 @@ static void take_networks(struct node *n, const struct kernel_host *h, wtime now
 	w_free(n->host.network);
 	n->host.network = copy;
 	n->host.networks = h->network_count;
-	forget_refused(&n->host);
+	forget_refused(n);
 	n->kernel_dirty = true; /* what lies in them stands aside there */
 	if (changed)
 		babel_refilter(n->babel, now);

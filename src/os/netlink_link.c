@@ -70,16 +70,17 @@ static int link_set_gen_mode(struct os_netlink *n)
 	return netlink_request(n, m, NULL, NULL);
 }
 
+/* Sets the MTU, and the flags that are given (IFF_UP, or none). */
 static int link_set(struct os_netlink *n, const struct kernel_state *want,
-	const struct link_facts *have)
+	const struct link_facts *have, unsigned int flags)
 {
 	struct ifinfomsg i = {.ifi_family = AF_UNSPEC,
 		.ifi_index = (int)n->ifindex,
-		.ifi_flags = IFF_UP,
-		.ifi_change = IFF_UP};
+		.ifi_flags = flags,
+		.ifi_change = flags};
 	struct nl_msg *m;
 
-	if (have->mtu == want->mtu && have->flags & IFF_UP)
+	if (have->mtu == want->mtu && (have->flags & flags) == flags)
 		return 0;
 	n->changes++;
 	m = netlink_message(RTM_NEWLINK, NLM_F_ACK, &i, sizeof(i));
@@ -189,6 +190,11 @@ int netlink_link_apply(struct os_netlink *n, const struct kernel_state *want, st
 	if (n->bound && strcmp(have.name, want->tun) != 0)
 		link_rename(n, want->tun, &have, errors);
 	if (wants_six(want)) {
+		/* below 1280 the kernel has no IPv6 on it; made up for before it is looked for */
+		r = link_set(n, want, &have, 0);
+		if (r < 0)
+			return netlink_failed(errors, r, "%s: mtu %u", want->tun, want->mtu);
+		have.mtu = want->mtu;
 		r = link_check_six(n, have.name, errors);
 		if (r < 0)
 			return r;
@@ -196,7 +202,7 @@ int netlink_link_apply(struct os_netlink *n, const struct kernel_state *want, st
 		if (r < 0)
 			return netlink_failed(errors, r, "%s: addr_gen_mode none", want->tun);
 	}
-	r = link_set(n, want, &have);
+	r = link_set(n, want, &have, IFF_UP);
 	return r < 0 ? netlink_failed(errors, r, "%s: mtu %u, up", want->tun, want->mtu) : 0;
 }
 

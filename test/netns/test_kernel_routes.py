@@ -216,6 +216,10 @@ def test_an_address_that_two_nodes_have_is_told(lab):
         wait_until(lambda m=mine, o=other: any(
             line.startswith(f"{one}/32, announced by {o},") and "tun.addresses" in line
             for line in mesh.nodes[m - 1].ask("status")["warnings"]), LEARNED_S, "it to be told")
+    # and no more, when this node has given it up
+    mesh.nodes[1].configure(mesh.config(2, static_routes=[]))
+    mesh.nodes[1].reload()
+    assert not [line for line in mesh.nodes[1].status()["warnings"] if "announced by" in line]
 
 
 def test_a_firewall_that_drops_what_is_forwarded(lab):

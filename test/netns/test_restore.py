@@ -75,6 +75,33 @@ def test_what_is_replaced_is_back_within_two_seconds(mesh, what):
     assert mesh.inner(2) not in ns.ip("route show table 252", check=False)
 
 
+def test_ipv6_that_is_switched_off_for_a_while(mesh):
+    """No event tells that the kernel takes it again; until then status says what is wrong."""
+    ns, node = mesh.spaces[0], mesh.nodes[0]
+    before = ns.snapshot()
+
+    def told():
+        return [line for line in node.status()["warnings"] if "disable_ipv6" in line]
+    ns.sysctl("net.ipv6.conf.weft0.disable_ipv6", 1)
+    wait_until(told, 5.0, "status to say so")
+    ns.sysctl("net.ipv6.conf.weft0.disable_ipv6", 0)
+    wait_until(lambda: not told(), 10.0, "status to say it no more")
+    wait_until(lambda: not [line for line in before.diff(ns.snapshot()) if "ff00::" not in line],
+               5.0, "all to be back")
+    wait_ping(ns, mesh.inner(2, "ip6"), timeout=5.0)
+    assert node.process.log().count("disable_ipv6=1") == 1
+
+
+def test_an_mtu_without_ipv6_is_put_right(mesh):
+    ns, node = mesh.spaces[0], mesh.nodes[0]
+    before = ns.snapshot()
+    ns.ip("link set weft0 mtu 500")
+    wait_until(lambda: node.process.log().count(RESTORED) == 1, 5.0, "the loss to be told")
+    wait_until(lambda: before.diff(ns.snapshot()) == [], 5.0, "all to be back")
+    wait_ping(ns, mesh.inner(2, "ip6"), timeout=5.0)
+    assert "the kernel has no IPv6" not in node.process.log()
+
+
 def test_routes_taken_away_again_and_again(mesh):
     ns, node = mesh.spaces[0], mesh.nodes[0]
     begin = time.monotonic()

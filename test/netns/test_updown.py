@@ -1,5 +1,7 @@
 """Scripts of endpoints: when they run, and what they get."""
 import json
+import os
+import signal
 
 import pytest
 
@@ -117,12 +119,29 @@ def test_nothing_is_left_after_kill(scripted):
     mesh.wait_up()
     ns = mesh.spaces[0]
 
-    def helpers():
-        return [pid for pid in ns.run("ip", "netns", "pids", ns.name).stdout.split()
-                if name_of(pid) == "weft-updown"]
-    assert len(helpers()) == 1
+    assert len(helpers(ns)) == 1
     scripted.node.kill()
-    wait_until(lambda: not helpers(), 3.0, "the helper to end")
+    wait_until(lambda: not helpers(ns), 3.0, "the helper to end")
+
+
+def test_a_helper_that_was_killed_is_told(scripted):
+    """In status as well, as long as no scripts are run; the links do not care."""
+    mesh = scripted.mesh.start()
+    mesh.wait_up()
+
+    def told():
+        return [line for line in scripted.node.status()["warnings"] if "helper process" in line]
+    assert not told()
+    os.kill(int(*helpers(mesh.spaces[0])), signal.SIGKILL)
+    wait_until(told, 5.0, "status to say so")
+    mesh.wait_reach()
+    scripted.node.stop()
+    assert scripted.node.process.exit_code == 0
+
+
+def helpers(ns):
+    return [pid for pid in ns.run("ip", "netns", "pids", ns.name).stdout.split()
+            if name_of(pid) == "weft-updown"]
 
 
 def name_of(pid):
