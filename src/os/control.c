@@ -41,7 +41,6 @@ struct client {
 	uint64_t waits;    /* for the reply to that request; 0: for none */
 	unsigned int open; /* handles not closed yet */
 	bool closing;
-	bool finished; /* it asks nothing more, and gets what it asked for */
 };
 
 struct reply {
@@ -85,15 +84,18 @@ static void client_idle(uv_timer_t *t)
 	client_close(t->data);
 }
 
+static void client_next(struct client *c);
+
 static void reply_sent(uv_write_t *uv, int status)
 {
 	struct reply *r = uv->data;
 
 	r->client->queued -= r->text.n;
-	if (status < 0 || (r->client->finished && r->client->queued == 0))
+	if (status < 0)
 		client_close(r->client);
 	else if (!r->client->closing)
 		(void)uv_timer_again(&r->client->idle);
+	client_next(r->client);
 	buf_free(&r->text);
 	w_free(r);
 }
@@ -137,13 +139,15 @@ static void client_answer(struct client *c, struct view line)
 		client_reply(c, &text);
 }
 
-/* Answers the lines that are there, until one is to be answered later. */
+/* Answers the first line that is there. The next one has its turn when the reply is with the
+ * kernel: then others were heard as well, and who does not read is not answered. */
 static void client_lines(struct client *c)
 {
 	struct cur left = cur_of(c->in, c->in_n);
 	const uint8_t *end;
 
-	while (!c->closing && !c->waits && left.n && (end = memchr(left.p, '\n', left.n))) {
+	while (!c->closing && !c->waits && !c->queued && left.n &&
+		(end = memchr(left.p, '\n', left.n))) {
 		struct view line = cur_take(&left, (size_t)(end - left.p));
 
 		cur_skip(&left, 1);
@@ -154,7 +158,7 @@ static void client_lines(struct client *c)
 		return;
 	memmove(c->in, left.p, left.n);
 	c->in_n = left.n;
-	if (c->waits)
+	if (c->waits || c->queued)
 		(void)uv_read_stop((uv_stream_t *)&c->uv);
 	else if (c->in_n == sizeof(c->in))
 		client_close(c);
@@ -175,11 +179,6 @@ static void client_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *b)
 	(void)b;
 	if (got == 0)
 		return;
-	if (got == UV_EOF && c->queued > 0) {
-		c->finished = true;
-		(void)uv_read_stop(stream);
-		return;
-	}
 	if (got < 0) { /* the end, or no room for more: the request is too large */
 		client_close(c);
 		return;
@@ -187,6 +186,17 @@ static void client_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *b)
 	(void)uv_timer_again(&c->idle);
 	c->in_n += (size_t)got;
 	client_lines(c);
+}
+
+/* Goes on with a client: with what it has asked meanwhile, then with what comes. */
+static void client_next(struct client *c)
+{
+	if (c->closing || c->waits || c->queued)
+		return;
+	client_lines(c);
+	if (!c->closing && !c->waits && !c->queued &&
+		uv_read_start((uv_stream_t *)&c->uv, client_room, client_read) < 0)
+		client_close(c);
 }
 
 uint64_t os_control_later(struct os_control *s)
@@ -218,12 +228,6 @@ void os_control_answer(struct os_control *s, uint64_t request, struct view reply
 	c->waits = 0;
 	buf_add(&text, reply.p, reply.n);
 	client_reply(c, &text);
-	if (c->closing)
-		return;
-	client_lines(c); /* what it has asked meanwhile */
-	if (!c->closing && !c->waits &&
-		uv_read_start((uv_stream_t *)&c->uv, client_room, client_read) < 0)
-		client_close(c);
 }
 
 /* Root, the daemon's own user, or of the group: by SO_PEERCRED and SO_PEERGROUPS. */

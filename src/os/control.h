@@ -11,7 +11,7 @@
 
 enum {
 	OS_CONTROL_REQUEST = 65536,     /* bytes a request at most */
-	OS_CONTROL_QUEUE = 16 << 20,    /* bytes of replies that wait for one client at most */
+	OS_CONTROL_QUEUE = 16 << 20,    /* bytes of a reply at most */
 	OS_CONTROL_CLIENTS = 64,        /* at once */
 	OS_CONTROL_IDLE_MS = 60 * 1000, /* silent for so long: cut off */
 };

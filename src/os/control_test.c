@@ -35,6 +35,7 @@ struct server {
 	char path[64];
 	struct os_control *control;
 	size_t reply_bytes;
+	size_t asked; /* requests so far */
 	uint64_t waits;
 	pthread_t thread;
 };
@@ -44,6 +45,7 @@ static void answer(void *ctx, const struct os_peer *peer, struct view line, stru
 	struct server *s = ctx;
 	size_t bytes = __atomic_load_n(&s->reply_bytes, __ATOMIC_RELAXED);
 
+	__atomic_add_fetch(&s->asked, 1, __ATOMIC_RELAXED);
 	assert_true(peer->privileged);
 	assert_int_equal(peer->pid, getpid());
 	if (view_equal(line, view_of("wait", 4)))
@@ -196,11 +198,15 @@ static void test_half_closed(void **state)
 	server_stop(&s);
 }
 
-/* Clients that send too much, or never read, are cut off, and nobody else notices. */
+/* Who sends too much is cut off; who does not read is not answered further, and makes nobody wait.
+ */
 static void test_bad_clients(void **state)
 {
 	struct server s = {.reply_bytes = OS_CONTROL_QUEUE / 4};
 	uint8_t *much = w_calloc(1, OS_CONTROL_REQUEST + 1);
+	static const char rest[] = "<2>\n<3>\n<4>\n<5>\n<6>\n";
+	size_t asked;
+	ssize_t got = 0;
 	char byte;
 	int big, deaf;
 
@@ -211,12 +217,23 @@ static void test_bad_clients(void **state)
 	memset(much, 'x', OS_CONTROL_REQUEST);
 	assert_int_equal(send(big, much, OS_CONTROL_REQUEST, MSG_NOSIGNAL), OS_CONTROL_REQUEST);
 	assert_true(recv(big, &byte, 1, 0) <= 0);
-	/* Asks for more than may wait, and reads nothing until it was cut off. */
+	/* Asks six times before it reads: one reply waits for it, not six. */
+	asked = __atomic_load_n(&s.asked, __ATOMIC_RELAXED);
 	assert_int_equal(send(deaf, "1\n2\n3\n4\n5\n6\n", 12, MSG_NOSIGNAL), 12);
-	while (recv(deaf, much, OS_CONTROL_REQUEST, 0) > 0)
+	while (__atomic_load_n(&s.asked, __ATOMIC_RELAXED) == asked)
 		continue;
 	__atomic_store_n(&s.reply_bytes, 0, __ATOMIC_RELAXED);
-	ask(&s, "alive", "<alive>");
+	for (int i = 0; i < 3; i++)
+		ask(&s, "alive", "<alive>");
+	assert_int_equal(__atomic_load_n(&s.asked, __ATOMIC_RELAXED), asked + 1 + 3);
+	/* It gets all of them when it reads, in order. */
+	for (size_t left = OS_CONTROL_QUEUE / 4 + 1; left; left -= (size_t)got) {
+		got = recv(deaf, much, left < OS_CONTROL_REQUEST ? left : OS_CONTROL_REQUEST, 0);
+		assert_true(got > 0);
+	}
+	got = recv(deaf, much, sizeof(rest) - 1, MSG_WAITALL);
+	assert_int_equal(got, sizeof(rest) - 1);
+	assert_memory_equal(much, rest, sizeof(rest) - 1);
 	close(big);
 	close(deaf);
 	server_stop(&s);
