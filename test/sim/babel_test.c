@@ -46,6 +46,8 @@ struct world {
 	int64_t starved_us, apart_us; /* the longest */
 	uint64_t starved_s;           /* in all */
 	uint16_t starts[NODES];
+	uint8_t ways[NODES][NODES]; /* links between two nodes that carry packets */
+	bool stale[NODES * DEGREE]; /* of a link that is down: an end of it has started anew */
 	uint64_t loops, unfeasible, checks;
 	bool quiet;
 };
@@ -60,14 +62,18 @@ static size_t destination(const struct babel_prefix *p)
 	return get_u16(p->destination.addr.b + 4);
 }
 
+/* A packet is followed from next hop to next hop. Where the link to it is dead it ends: a node that
+ * lost its feasibility distances in a restart and another that knows of neither the restart nor the
+ * dead link between them may point at each other, but nothing goes round. */
 static void check_loop(struct world *w, size_t node, size_t dest)
 {
-	size_t at = node;
+	size_t at = node, last;
 
 	w->checks++;
 	for (size_t hops = 0; hops <= NODES; hops++) {
+		last = at;
 		at = w->next[at][dest];
-		if (at == NONE || at == dest)
+		if (at == NONE || at == dest || !w->ways[last][at])
 			return;
 		if (at == node)
 			break;
@@ -153,6 +159,25 @@ static void start(struct world *w, size_t i)
 	bed_originate(&w->bed, i);
 }
 
+/* After links failed or were mended: which pairs of nodes have one, and that no loop is there now.
+ */
+static void links_changed(struct world *w)
+{
+	memset(w->ways, 0, sizeof(w->ways));
+	for (size_t i = 0; i < w->bed.links; i++) {
+		const struct bed_link *l = &w->bed.link[i];
+
+		if (l->down)
+			continue;
+		w->ways[l->node[0]][l->node[1]]++;
+		w->ways[l->node[1]][l->node[0]]++;
+	}
+	for (size_t i = 0; i < NODES; i++)
+		for (size_t k = 0; k < NODES; k++)
+			if (i != k)
+				check_loop(w, i, k);
+}
+
 static size_t below(struct bed *t, size_t bound)
 {
 	uint64_t x = 0;
@@ -181,6 +206,7 @@ static void begin(struct world *w, uint64_t seed)
 	}
 	for (size_t i = 0; i < NODES; i++)
 		start(w, i);
+	links_changed(w);
 }
 
 static void end(struct world *w)
@@ -198,6 +224,34 @@ static void alive(struct world *w, size_t link, bool is)
 			continue;
 		babel_iface_alive(w->bed.node[l->node[e]].b, (uint32_t)link + 1, is, w->bed.now);
 		bed_touch(&w->bed, l->node[e]);
+	}
+}
+
+/* A link carries packets again. New keys come first: who is told by them that the other end has
+ * started anew forgets what it had over this link, as a node does. */
+static void mend(struct world *w, size_t link)
+{
+	w->bed.link[link].down = false;
+	if (w->stale[link])
+		alive(w, link, false);
+	w->stale[link] = false;
+	alive(w, link, true);
+}
+
+static void restart(struct world *w, size_t i)
+{
+	if (w->bed.node[i].off)
+		return;
+	for (size_t k = 0; k < NODES; k++)
+		w->next[i][k] = NONE;
+	bed_stop(&w->bed, i);
+	bed_run(&w->bed, (int64_t)below(&w->bed, 5000) * W_MS);
+	start(w, i);
+	for (size_t k = 0; k < w->bed.links; k++) {
+		const struct bed_link *l = &w->bed.link[k];
+
+		if (l->down && (l->node[0] == i || l->node[1] == i))
+			w->stale[k] = true;
 	}
 }
 
@@ -225,35 +279,25 @@ static void change(struct world *w)
 		l->loss = bed_chance(&w->bed) / 3;
 		l->jitter_us = (int64_t)below(&w->bed, 40) * W_MS;
 		break;
-	case 7: { /* a node starts anew */
-		size_t i = below(&w->bed, NODES);
-
-		if (!w->bed.node[i].off) {
-			for (size_t k = 0; k < NODES; k++)
-				w->next[i][k] = NONE;
-			bed_stop(&w->bed, i);
-			bed_run(&w->bed, (int64_t)below(&w->bed, 5000) * W_MS);
-			start(w, i);
-		}
+	case 7: /* a node starts anew */
+		restart(w, below(&w->bed, NODES));
 		break;
-	}
 	default: /* some are mended */
 		for (size_t i = 0; i < w->bed.links; i++) {
-			if (w->bed.link[i].down && !below(&w->bed, 4)) {
-				w->bed.link[i].down = false;
-				alive(w, i, true);
-			}
+			if (w->bed.link[i].down && !below(&w->bed, 4))
+				mend(w, i);
 		}
 	}
+	links_changed(w);
 }
 
 static void mend_all(struct world *w)
 {
 	for (size_t i = 0; i < w->bed.links; i++) {
-		w->bed.link[i].down = false;
 		w->bed.link[i].loss = 0;
-		alive(w, i, true);
+		mend(w, i);
 	}
+	links_changed(w);
 }
 
 static size_t unreached(struct world *w)
