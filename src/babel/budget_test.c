@@ -119,6 +119,7 @@ static void triggered_updates_have_a_budget(void **state)
 	/* without it: each of 400 prefixes on 19 links each second */
 	assert_in_range(sum, DUMPS * SECONDS / 2,
 		8 * PREFIXES + (SECONDS + 1) * DUMPS * 5 / 4 + DUMPS);
+	babel_parsed_free(&r.sent);
 	bed_end(&r.bed);
 }
 
@@ -149,6 +150,7 @@ static void a_repeated_request_goes_on_once_a_turn(void **state)
 		assert_int_equal(r.requests, turn);
 		bed_run(&r.bed, 1600 * W_MS); /* whoever asks again does so after 2 s */
 	}
+	babel_parsed_free(&r.sent);
 	bed_end(&r.bed);
 }
 

@@ -59,9 +59,9 @@ def checksum_errors(ns):
         r"^(\S*InCsumErrors)\s+(\d+)", ns.run("nstat", "-asz").stdout, re.MULTILINE)}
 
 
-PLANES = {"auto": {}, "two threads": {"threads": 2}, "openssl": {"crypto": "openssl"},
-          "one helper": {"helpers": 1}, "two threads, two helpers": {"threads": 2, "helpers": 2},
-          **{f"no {name}": {"offload": {name: "off"}} for name in OFFLOADS}}
+PLANES = {"auto": {}, "two-threads": {"threads": 2}, "openssl": {"crypto": "openssl"},
+          "one-helper": {"helpers": 1}, "two-threads-two-helpers": {"threads": 2, "helpers": 2},
+          **{f"no-{name}": {"offload": {name: "off"}} for name in OFFLOADS}}
 
 
 @pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES.keys())
