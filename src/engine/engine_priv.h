@@ -42,9 +42,6 @@ enum {
 	ENGINE_NAT_ORDER_US = 15000000,   /* the helper may take to set them up */
 };
 
-/* As PLANE_DOWN_MERGE has them. */
-enum engine_merge { ENGINE_MERGE_TCP = 1, ENGINE_MERGE_UDP = 2 };
-
 /* The sockets that the plane thread sees: an immutable list, swapped by a message, freed when it
  * came back. */
 struct engine_sockets {
@@ -246,7 +243,7 @@ void *engine_plane_thread(void *plane);
 /* Sends what the plane has for the sockets and the TUN. */
 void engine_plane_send(struct engine_plane *t);
 /* Writes frames to the TUN; merged ones that it does not take are cut again. The kinds that it
- * refused, as bits of enum engine_merge. */
+ * refused, as PLANE_MERGE_*. */
 unsigned int engine_plane_write(struct engine_plane *t, const struct tun_tx *f, size_t n);
 /* Merges those kinds no more; a line for the log, once. Between rounds only. */
 void engine_plane_merge_off(struct engine_plane *t, unsigned int kinds);

@@ -119,7 +119,7 @@ unsigned int engine_plane_write(struct engine_plane *t, const struct tun_tx *f, 
 			continue;
 		}
 		send_cut(t, &f[i]);
-		refused |= tcp ? ENGINE_MERGE_TCP : ENGINE_MERGE_UDP;
+		refused |= tcp ? PLANE_MERGE_TCP : PLANE_MERGE_UDP;
 	}
 	return refused;
 }
@@ -128,18 +128,18 @@ void engine_plane_merge_off(struct engine_plane *t, unsigned int kinds)
 {
 	struct plane_down m = {.type = PLANE_DOWN_MERGE};
 
-	if (kinds & ENGINE_MERGE_TCP && t->config.merge_tcp)
+	if (kinds & PLANE_MERGE_TCP && t->config.merge_tcp)
 		send_log(t, OS_WARNING,
 			"TUN: the kernel refuses merged TCP packets; they are "
 			"written one by one from now on");
-	if (kinds & ENGINE_MERGE_UDP && t->config.merge_udp)
+	if (kinds & PLANE_MERGE_UDP && t->config.merge_udp)
 		send_log(t, OS_WARNING,
 			"TUN: the kernel refuses merged UDP packets; they are "
 			"written one by one from now on");
-	t->config.merge_tcp &= !(kinds & ENGINE_MERGE_TCP);
-	t->config.merge_udp &= !(kinds & ENGINE_MERGE_UDP);
-	m.flags = (t->config.merge_tcp ? ENGINE_MERGE_TCP : 0U) |
-		(t->config.merge_udp ? ENGINE_MERGE_UDP : 0U);
+	t->config.merge_tcp &= !(kinds & PLANE_MERGE_TCP);
+	t->config.merge_udp &= !(kinds & PLANE_MERGE_UDP);
+	m.flags = (t->config.merge_tcp ? PLANE_MERGE_TCP : 0U) |
+		(t->config.merge_udp ? PLANE_MERGE_UDP : 0U);
 	plane_down(t->plane, &m, os_now());
 }
 

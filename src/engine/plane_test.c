@@ -124,7 +124,7 @@ static void test_refused(void **state)
 		merged(kind & 1, kind & 2, before, &len, &frame);
 		merged(kind & 1, kind & 2, packet, &len, &frame);
 		assert_int_equal(engine_plane_write(&t, &frame, 1),
-			kind & 1 ? ENGINE_MERGE_UDP : ENGINE_MERGE_TCP);
+			kind & 1 ? PLANE_MERGE_UDP : PLANE_MERGE_TCP);
 		assert_int_equal(picky.refused, 1);
 		assert_int_equal(picky.taken, PACKETS);
 		for (size_t i = 0; i < PACKETS; i++) {
@@ -141,8 +141,8 @@ static void test_refused(void **state)
 					len - 12);
 		}
 		assert_int_equal(drops(&t, DROP_TUN_ERROR), 0);
-		engine_plane_merge_off(&t, kind & 1 ? ENGINE_MERGE_UDP : ENGINE_MERGE_TCP);
-		engine_plane_merge_off(&t, kind & 1 ? ENGINE_MERGE_UDP : ENGINE_MERGE_TCP);
+		engine_plane_merge_off(&t, kind & 1 ? PLANE_MERGE_UDP : PLANE_MERGE_TCP);
+		engine_plane_merge_off(&t, kind & 1 ? PLANE_MERGE_UDP : PLANE_MERGE_TCP);
 		assert_int_equal(t.config.merge_udp, !(kind & 1));
 		assert_int_equal(t.config.merge_tcp, kind & 1);
 		p = ring_peek(&t.facts, &n);

@@ -218,7 +218,7 @@ static void plane_tun(struct engine_plane *t, struct os_tun *tun, wtime now)
 	struct engine_up up = {.type = ENGINE_UP_TUN_LET_GO, .tun = t->tun};
 	struct os_tun_facts f = os_tun_facts(tun);
 	struct plane_down m = {.type = PLANE_DOWN_MERGE,
-		.flags = (f.tso ? ENGINE_MERGE_TCP : 0U) | (f.uso ? ENGINE_MERGE_UDP : 0U)};
+		.flags = (f.tso ? PLANE_MERGE_TCP : 0U) | (f.uso ? PLANE_MERGE_UDP : 0U)};
 
 	if (!t->tun_gone)
 		(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, os_tun_facts(t->tun).fd, NULL);

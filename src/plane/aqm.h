@@ -12,8 +12,8 @@
 enum {
 	AQM_TARGET_US = 5000,     /* a queue that is empty as often does not stand */
 	AQM_INTERVAL_US = 100000, /* from when it began to stand to the first mark */
-	AQM_BULK =
-		512, /* bytes of a frame that may be the one: no ACK, DNS, ping or Babel packet */
+	/* bytes: what is smaller is never marked, since it is an ACK, DNS, a ping or Babel's */
+	AQM_BULK = 512,
 	AQM_COUNT_MAX = 1 << 16,
 };
 

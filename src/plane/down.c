@@ -156,7 +156,7 @@ void plane_down(struct plane *p, const struct plane_down *m, wtime now)
 		echo_set_ids(p, m->data);
 		break;
 	case PLANE_DOWN_MERGE:
-		gro_set_merge(&p->gro, m->flags & 1, m->flags & 2);
+		gro_set_merge(&p->gro, m->flags & PLANE_MERGE_TCP, m->flags & PLANE_MERGE_UDP);
 		break;
 	}
 }

@@ -97,9 +97,6 @@ bool echo_take(struct plane *p, const struct pkt *k, struct view packet)
 		i++;
 	if (i == p->echo_ids)
 		return false;
-	if (p->config.up(p->config.up_ctx, &up))
-		plane_count(&p->counters.punted, 1);
-	else
-		pkt_drop(p, DROP_PUNT_FULL, 1);
+	punt_up(p, &up);
 	return true;
 }

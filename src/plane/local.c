@@ -90,6 +90,7 @@ enum plane_edge stage_deliver(struct plane *p, struct pkt *k)
 		return EDGE_DONE;
 	if (!deliver(p, k->data, &k->ip))
 		return edge_drop(k, DROP_TUN_BACKPRESSURE);
+	/* One that was at a SID came another way than what its buffer has next. */
 	if (k->again == 0 && !k->exit)
 		p->run = (struct plane_run){.from = k->from,
 			.link = k->in,

@@ -147,7 +147,7 @@ enum plane_down_type {
 	PLANE_DOWN_SEAL,  /* slot, data: an inner IP packet of the control side, sent before bulk;
 	                   * remote, local: where to and where from, when not as the link has it; of
 	                   * any length, the link's MTU is not looked at; flags: PLANE_SEAL_WHOLE */
-	PLANE_DOWN_MERGE, /* flags: merge TCP (1), UDP (2) toward the TUN */
+	PLANE_DOWN_MERGE, /* flags: what is merged toward the TUN, PLANE_MERGE_* */
 	PLANE_DOWN_ECHO,  /* data: an echo request of PLANE_ECHO_MAX bytes at most, which goes the
 	                   * way of a packet of the TUN, uncounted by policies; routed_as: by whose
 	                   * source policies and routes are found, IP_NONE: its own; hop_limit: of
@@ -158,6 +158,9 @@ enum plane_down_type {
 
 /* SEAL, flags. */
 enum { PLANE_SEAL_WHOLE = 1 }; /* the datagram is not to be fragmented: a probe of the path's MTU */
+
+/* MERGE, flags. */
+enum { PLANE_MERGE_TCP = 1, PLANE_MERGE_UDP = 2 };
 
 struct plane_down {
 	enum plane_down_type type;

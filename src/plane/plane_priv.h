@@ -12,18 +12,18 @@
 #include "wire/ip.h"
 
 enum {
-	TX_SEND_BYTES = 65507,   /* UDP payload of one send: 65535 - 20 - 8 */
-	TX_BUFFER_BYTES = 66048, /* a buffer: the above, to whole cache lines, and slack */
-	TX_BUFFERS = 128,        /* the first is the control side's */
-	TX_BUFFERS_SPARE = 16,   /* plane_full() below that */
-	TX_SEGMENTS_MAX = 128,   /* UDP_MAX_SEGMENTS of new kernels */
-	TX_URGENT_SENDS = 64,    /* of PLANE_UDP_OUT_MAX, kept for the control side */
-	TX_TURN_BYTES = 32768,   /* of a link, before it is another's turn */
-	TX_SPARE = 512,          /* sends and frames that one input call may need */
-	TX_SEAL_AT = 8,    /* datagrams of a batch sealed at once: what stays in the L1 cache */
-	OPEN_BATCH = 16,   /* the same */
-	ICMP_BUFFERS = 64, /* ICMP errors to the TUN, a round */
-	ICMP_RATE = 1000,  /* a second (RFC 4443 2.4 f) */
+	TX_SEND_BYTES = 65507,     /* UDP payload of one send: 65535 - 20 - 8 */
+	TX_BUFFER_BYTES = 66048,   /* a buffer: the above, to whole cache lines, and slack */
+	TX_BUFFERS = 128,          /* the first is the control side's */
+	TX_BUFFERS_SPARE = 16,     /* plane_full() below that */
+	TX_SEGMENTS_MAX = 128,     /* UDP_MAX_SEGMENTS of new kernels */
+	TX_URGENT_SENDS = 64,      /* of PLANE_UDP_OUT_MAX, kept for the control side */
+	TX_TURN_BYTES = 32768,     /* of a link, before it is another's turn */
+	TX_SPARE = 512,            /* sends and frames that one input call may need */
+	TX_SEAL_AT = WORK_AT_ONCE, /* datagrams of a batch that wait to be sealed */
+	OPEN_BATCH = 16,           /* the same */
+	ICMP_BUFFERS = 64,         /* ICMP errors to the TUN, a round */
+	ICMP_RATE = 1000,          /* a second (RFC 4443 2.4 f) */
 	ICMP_BURST = 100,
 	IKE_RATE = 2000,
 	IKE_HEADER = 28, /* RFC 7296 3.1 */
@@ -385,7 +385,10 @@ static inline enum pair_use pkt_use(const struct pkt *k)
 	return (enum pair_use)(k->again < 3 ? PAIR_LINK + k->again : PAIR_AGAIN_3);
 }
 
-/* punt.c: an IKE message (behind its marker), and an inner packet for the control side. */
+/* punt.c: gives a message to the control side; one for which there is no room is counted as lost.
+ */
+void punt_up(struct plane *p, const struct plane_up *up);
+/* An IKE message (behind its marker), and an inner packet for the control side. */
 void punt_ike(struct plane *p, const struct udp_rx *b, struct view data, wtime now);
 void punt_link(struct plane *p, const struct pkt *k);
 

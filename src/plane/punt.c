@@ -2,12 +2,27 @@
  * of unknown SPIs behind token buckets; and what links carry for their own ends. */
 #include "plane/plane_priv.h"
 
-enum { PAYLOAD_NOTIFY = 41, COOKIE = 16390 };
+/* A cookie is the first payload of its message (RFC 7296 2.6): where the header names that payload,
+ * and what of its own header stands in front of its type (RFC 7296 3.1, 3.10). */
+enum {
+	PAYLOAD_NOTIFY = 41,
+	COOKIE = 16390,
+	NEXT_PAYLOAD_AT = 16,
+	NOTIFY_TYPE_AT = 6,
+};
 
 /* Of one link: 2000 a second, of which a paced dump of 100,000 routes takes fewer; 128 at once,
  * twice of what a speaker has waiting for a neighbour, and a third of the ring at most. What is
  * larger than others counts as several. */
 enum { PUNT_US = 500, PUNT_BURST_US = 128 * PUNT_US, PUNT_BYTES = 2048 };
+
+void punt_up(struct plane *p, const struct plane_up *up)
+{
+	if (p->config.up(p->config.up_ctx, up))
+		plane_count(&p->counters.punted, 1);
+	else
+		pkt_drop(p, DROP_PUNT_FULL, 1);
+}
 
 static enum ike_class classify(struct view message, uint64_t spi_r)
 {
@@ -15,10 +30,10 @@ static enum ike_class classify(struct view message, uint64_t spi_r)
 
 	if (spi_r)
 		return IKE_GOES_ON;
-	cur_skip(&c, 16);
+	cur_skip(&c, NEXT_PAYLOAD_AT);
 	if (cur_u8(&c) != PAYLOAD_NOTIFY)
 		return IKE_FIRST;
-	cur_skip(&c, IKE_HEADER - 17 + 6);
+	cur_skip(&c, IKE_HEADER - (NEXT_PAYLOAD_AT + 1) + NOTIFY_TYPE_AT);
 	return cur_u16(&c) == COOKIE && !c.bad ? IKE_COOKIE : IKE_FIRST;
 }
 
@@ -55,10 +70,7 @@ void punt_ike(struct plane *p, const struct udp_rx *b, struct view data, wtime n
 		pkt_drop(p, DROP_PUNT_LIMIT, 1);
 		return;
 	}
-	if (p->config.up(p->config.up_ctx, &up))
-		plane_count(&p->counters.punted, 1);
-	else
-		pkt_drop(p, DROP_PUNT_FULL, 1);
+	punt_up(p, &up);
 }
 
 /* One peer, whatever it sends, leaves room in the ring and time for what the others say. */
@@ -89,8 +101,5 @@ void punt_link(struct plane *p, const struct pkt *k)
 		pkt_drop(p, DROP_PUNT_LIMIT, 1);
 		return;
 	}
-	if (p->config.up(p->config.up_ctx, &up))
-		plane_count(&p->counters.punted, 1);
-	else
-		pkt_drop(p, DROP_PUNT_FULL, 1);
+	punt_up(p, &up);
 }

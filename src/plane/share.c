@@ -54,7 +54,7 @@ static void tear(struct plane *p, struct tx_batch *b, const struct work_seal *s,
 	b->out.len -= s->bytes - good * s->stride;
 	if (b->out.segments <= 1)
 		b->out.seg_size = 0;
-	if (b->out.segments == 0 && b->out.data) /* it was closed, and counted */
+	if (b->out.segments == 0 && b->out.data) /* it was closed, and counted: not any more */
 		plane_count(&p->counters.udp_tx_sends, (uint64_t)-1);
 	if (b->listed)
 		p->udp_out[b->at] = b->out;
@@ -235,7 +235,7 @@ bool share_segments(struct plane *p, struct pkt *k, struct tx_ask *ask)
 	*s = *k->split;
 	if (slot->open)
 		tx_seal_written(p, &p->batch[slot->open - 1], k->now);
-	/* As where it is done at once. */
+	/* As in send_segments() (forward.c), of which this is the other way. */
 	if (k->congested)
 		pkt_drop(p, DROP_AQM, 1);
 	for (uint32_t i = k->congested; i < s->segments;)

@@ -124,7 +124,8 @@ void tx_seal_written(struct plane *p, struct tx_batch *b, wtime now)
 static void batch_seal(struct plane *p, struct tx_batch *b, wtime now)
 {
 	/* What is behind it in the buffer is free for the next batch, from a cache line on. */
-	p->buffer_used[b->buffer] = b->start + ((b->used + 63) & ~UINT32_C(63));
+	p->buffer_used[b->buffer] = b->start +
+		((b->used + WORK_LINE - 1) & ~(uint32_t)(WORK_LINE - 1));
 	tx_seal_written(p, b, now);
 	b->out.data = b->base;
 	b->out.seg_size = b->out.segments > 1 ? b->stride : 0;
@@ -244,7 +245,6 @@ uint8_t *tx_room(struct plane *p, const struct tx_ask *ask, enum drop_reason *re
 		*ret_drop = DROP_LINK_DOWN; /* urgent ones are the owner's */
 		return ask->urgent ? NULL : hand_room(p, ask, ret_drop);
 	}
-
 	if (slot->open && !ask->urgent) {
 		b = &p->batch[slot->open - 1];
 		/* While the processor still has them at hand. */
@@ -280,6 +280,8 @@ void tx_undo_urgent(struct plane *p)
 	p->urgent_count--;
 }
 
+/* Makes a batch the next send of the round; both sides of that are kept, for a helper's result that
+ * changes it later. */
 static void list_send(struct plane *p, struct tx_batch *b)
 {
 	if (p->work)

@@ -37,13 +37,12 @@ bool work_waits(const struct work *w)
  * behind one that could not be sealed, or that came out of another size than the send's. */
 static void seal(struct work_seal *s, const struct tunnel_ops *ops, uint8_t lane)
 {
-	enum { AT_ONCE = 8 };
-	struct tunnel_seal op[AT_ONCE];
+	struct tunnel_seal op[WORK_AT_ONCE];
 	bool whole = true;
 
 	s->good = 0;
-	for (uint32_t done = 0; whole && done < s->n; done += AT_ONCE) {
-		uint32_t n = s->n - done < AT_ONCE ? s->n - done : AT_ONCE;
+	for (uint32_t done = 0; whole && done < s->n; done += WORK_AT_ONCE) {
+		uint32_t n = s->n - done < WORK_AT_ONCE ? s->n - done : WORK_AT_ONCE;
 
 		for (uint32_t i = 0; i < n; i++) {
 			uint32_t k = done + i;

@@ -16,6 +16,7 @@ enum {
 	WORK_LINE = 64,      /* bytes of a cache line */
 	WORK_PIECES = 256,   /* a round; a power of two */
 	WORK_DATAGRAMS = 16, /* a piece, at most */
+	WORK_AT_ONCE = 8,    /* datagrams sealed at once: what stays in the L1 cache */
 	WORK_FRAMES = 64,    /* superpackets a round that are cut in pieces */
 	WORK_MIN = 8,        /* datagrams that are worth a piece, in a batch that has none */
 	WORK_OPEN_MIN = 32,  /* datagrams of one call that are worth being opened in pieces */
