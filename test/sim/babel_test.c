@@ -46,7 +46,7 @@ struct world {
 	int64_t starved_us, apart_us; /* the longest */
 	uint64_t starved_s;           /* in all */
 	uint16_t starts[NODES];
-	uint8_t ways[NODES][NODES]; /* links between two nodes that carry packets */
+	uint16_t via[NODES][NODES]; /* the link to the next hop */
 	bool stale[NODES * DEGREE]; /* of a link that is down: an end of it has started anew */
 	uint64_t loops, unfeasible, checks;
 	bool quiet;
@@ -73,7 +73,7 @@ static void check_loop(struct world *w, size_t node, size_t dest)
 	for (size_t hops = 0; hops <= NODES; hops++) {
 		last = at;
 		at = w->next[at][dest];
-		if (at == NONE || at == dest || !w->ways[last][at])
+		if (at == NONE || at == dest || w->bed.link[w->via[last][dest]].down)
 			return;
 		if (at == node)
 			break;
@@ -116,6 +116,7 @@ static void on_event(struct bed *t, size_t node, const struct babel_event *e)
 	w->next[node][dest] = e->type == BABEL_EVENT_ROUTE
 		? (uint16_t)(get_u32(e->neighbour.b + 12) - 1)
 		: NONE;
+	w->via[node][dest] = (uint16_t)(get_u32(e->neighbour.b + 8) - 1);
 	check_loop(w, node, dest);
 	check_feasible(w, node, dest);
 }
@@ -159,19 +160,9 @@ static void start(struct world *w, size_t i)
 	bed_originate(&w->bed, i);
 }
 
-/* After links failed or were mended: which pairs of nodes have one, and that no loop is there now.
- */
+/* After links were mended: no loop is there now. */
 static void links_changed(struct world *w)
 {
-	memset(w->ways, 0, sizeof(w->ways));
-	for (size_t i = 0; i < w->bed.links; i++) {
-		const struct bed_link *l = &w->bed.link[i];
-
-		if (l->down)
-			continue;
-		w->ways[l->node[0]][l->node[1]]++;
-		w->ways[l->node[1]][l->node[0]]++;
-	}
 	for (size_t i = 0; i < NODES; i++)
 		for (size_t k = 0; k < NODES; k++)
 			if (i != k)
@@ -206,7 +197,6 @@ static void begin(struct world *w, uint64_t seed)
 	}
 	for (size_t i = 0; i < NODES; i++)
 		start(w, i);
-	links_changed(w);
 }
 
 static void end(struct world *w)
