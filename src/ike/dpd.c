@@ -39,7 +39,7 @@ int ike_dpd_elsewhere(struct ike_sa *sa, const struct endpoint *local,
 	sa->trial_remote = *remote;
 	sa->trial_end = wtime_add(now, IKE_TIME_TRIAL);
 	if (sa->active)
-		ike_sa_send_sealed(sa, &sa->request, local, remote);
+		ike_sa_send_sealed(sa, &sa->request.cut, local, remote);
 	else if (list_empty(&sa->queue) && ike_sa_queue(sa, IKE_TASK_DPD, 0) < 0)
 		return -ENOMEM;
 	ike_sa_run(sa, now);

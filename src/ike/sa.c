@@ -1,6 +1,6 @@
 /* The IKE SA: SPIs, message IDs with a window of 1 each way, retransmission, stored replies, and
  * the queue of our own exchanges. RFC 7296 2.1-2.3, 2.6; RFC 7383 2.6. What the exchanges mean is
- * in their own files; the tables here name them. */
+ * in their own files; the tables here name them. How messages are cut is in cut.c. */
 #include "ike/sa_priv.h"
 
 #include <errno.h>
@@ -131,7 +131,12 @@ int ike_sa_protect(struct ike_sa *sa)
 
 	if (err < 0)
 		return err;
-	ike_protect_free(sa->protect);
+	ike_protect_free(sa->protect_before);
+	sa->protect_before = NULL;
+	if (sa->initiator) /* nobody is answered in the handshake */
+		ike_protect_free(sa->protect);
+	else
+		sa->protect_before = sa->protect;
 	sa->protect = p;
 	return 0;
 }
@@ -181,10 +186,11 @@ void ike_sa_free(struct ike_sa *sa)
 	ike_task_free(sa->active);
 	list_for_each_safe (it, &sa->negs)
 		ike_neg_free(container_of(it, struct ike_neg, node));
-	ike_sealed_free(&sa->request);
-	ike_sealed_free(&sa->reply);
+	ike_sent_free(&sa->request);
+	ike_sent_free(&sa->reply);
 	ike_handshake_free(sa->hs);
 	ike_protect_free(sa->protect);
+	ike_protect_free(sa->protect_before);
 	ike_reassembly_free(sa->in_requests);
 	ike_reassembly_free(sa->in_responses);
 	w_free_secret(sa, sizeof(*sa));
@@ -268,80 +274,6 @@ void ike_sa_drop_queue(struct ike_sa *sa)
 }
 
 /* ---- Sending ---- */
-static size_t message_max(const struct ike_sa *sa)
-{
-	size_t head = sa->remote.ip.family == IP4 ? IKE_IP4_UDP_LEN : IKE_IP6_UDP_LEN;
-
-	return sa->fragments ? sa->ike->config.datagram_max - head - IKE_MARKER_LEN : 0;
-}
-
-static struct ike_header sa_header(const struct ike_sa *sa, uint8_t exchange, uint32_t mid,
-	bool response)
-{
-	return (struct ike_header){
-		.spi_i = sa->spi_i,
-		.spi_r = sa->spi_r,
-		.version = IKE_VERSION,
-		.exchange = exchange,
-		.flags = (uint8_t)((sa->initiator ? IKE_FLAG_INITIATOR : 0) |
-			(response ? IKE_FLAG_RESPONSE : 0)),
-		.mid = mid,
-	};
-}
-
-/* RFC 9242 3.3.1: what we send in IKE_INTERMEDIATE is authenticated later, by IKE_AUTH. */
-static int seal_int_auth(struct ike_sa *sa, const struct ike_header *h,
-	const struct ike_inner *inner)
-{
-	struct buf plain = {0};
-	int err = ike_plain_form(h, inner, &plain);
-
-	if (err == 0)
-		err = ike_int_auth_add(&sa->hs->int_auth, &sa->keys, h->flags & IKE_FLAG_RESPONSE,
-			buf_view(&plain));
-	buf_free_secret(&plain);
-	return err;
-}
-
-static int sa_seal(struct ike_sa *sa, const struct ike_header *h, struct ike_build *b,
-	struct ike_sealed *ret)
-{
-	struct ike_inner inner;
-	int err = ike_build_finish(b);
-
-	if (err < 0)
-		return err;
-	inner = (struct ike_inner){.first = b->first, .bytes = buf_view(&b->out)};
-	if (h->exchange == IKE_INTERMEDIATE && sa->hs) {
-		err = seal_int_auth(sa, h, &inner);
-		if (err < 0)
-			return err;
-	}
-	return ike_seal(sa->protect, &sa->ike->config.rng, h, &inner, message_max(sa), ret);
-}
-
-void ike_sa_send_sealed(struct ike_sa *sa, const struct ike_sealed *s, const struct endpoint *local,
-	const struct endpoint *remote)
-{
-	struct view v;
-	size_t at = 0;
-
-	while (ike_sealed_next(s, &at, &v))
-		ike_send(sa->ike, local, remote, v);
-}
-
-void ike_sa_send_once(struct ike_sa *sa, struct ike_build *b)
-{
-	struct ike_header h = sa_header(sa, IKE_INFORMATIONAL, sa->next_out, false);
-	struct ike_sealed s = {0};
-
-	if (sa_seal(sa, &h, b, &s) == 0)
-		ike_sa_send_sealed(sa, &s, &sa->local, &sa->remote);
-	else
-		ike_drop_count(sa->ike, IKE_DROP_NO_MEMORY);
-	ike_sealed_free(&s);
-}
-
 static void sa_plan_resend(struct ike_sa *sa, wtime now)
 {
 	int64_t tenth = sa->interval / JITTER_DIV;
@@ -356,15 +288,15 @@ static int sa_request_bytes(struct ike_sa *sa, const struct ike_header *h, struc
 	int err;
 
 	if (h->exchange != IKE_SA_INIT)
-		return sa_seal(sa, h, b, &sa->request);
+		return ike_sa_seal(sa, h, b, &sa->request);
 	err = ike_build_finish(b);
 	if (err < 0)
 		return err;
 	buf_free(&sa->hs->init_req);
 	buf_add(&sa->hs->init_req, b->out.p, b->out.n);
-	buf_add(&sa->request.bytes, b->out.p, b->out.n);
-	sa->request.count = 1;
-	return sa->hs->init_req.failed || sa->request.bytes.failed ? -ENOMEM : 0;
+	buf_add(&sa->request.cut.bytes, b->out.p, b->out.n);
+	sa->request.cut.count = 1;
+	return sa->hs->init_req.failed || sa->request.cut.bytes.failed ? -ENOMEM : 0;
 }
 
 /* To where the peer is, and to where it is asked whether it is there now: a liveness check only
@@ -374,15 +306,15 @@ static void sa_send_request(struct ike_sa *sa, wtime now)
 	bool trial = sa->trial_end.us && !wtime_due(sa->trial_end, now);
 
 	if (trial)
-		ike_sa_send_sealed(sa, &sa->request, &sa->trial_local, &sa->trial_remote);
+		ike_sa_send_sealed(sa, &sa->request.cut, &sa->trial_local, &sa->trial_remote);
 	if (!trial || sa->active->type != IKE_TASK_DPD)
-		ike_sa_send_sealed(sa, &sa->request, &sa->local, &sa->remote);
+		ike_sa_send_sealed(sa, &sa->request.cut, &sa->local, &sa->remote);
 }
 
 static int sa_start(struct ike_sa *sa, struct ike_task *t, wtime now)
 {
 	const struct ike_task_ops *ops = &task_ops[t->type];
-	struct ike_header h = sa_header(sa, ops->exchange, sa->next_out, false);
+	struct ike_header h = ike_sa_header(sa, ops->exchange, sa->next_out, false);
 	struct ike_build b;
 	int err;
 
@@ -390,7 +322,7 @@ static int sa_start(struct ike_sa *sa, struct ike_task *t, wtime now)
 		ike_build_begin(&b, &h);
 	else
 		ike_build_begin_inner(&b);
-	ike_sealed_free(&sa->request);
+	ike_sent_free(&sa->request);
 	err = ops->build(sa, t, &b, now);
 	if (err == 0)
 		err = sa_request_bytes(sa, &h, &b);
@@ -431,7 +363,7 @@ void ike_sa_request_done(struct ike_sa *sa)
 	ike_task_free(sa->active);
 	sa->active = NULL;
 	sa->resend_at = WTIME_NEVER;
-	ike_sealed_free(&sa->request);
+	ike_sent_free(&sa->request);
 	if (sa->in_responses)
 		ike_reassembly_clear(sa->in_responses);
 }
@@ -479,22 +411,39 @@ static bool sa_heard_meanwhile(const struct ike_sa *sa, wtime now)
 		wtime_diff(now, sa->sent_at) < IKE_TIME_PATIENCE;
 }
 
+/* RFC 7383 2.5.2: the larger datagrams are tried a few times within seconds; then the timers begin
+ * anew with the smaller ones. */
+static bool sa_probes(struct ike_sa *sa)
+{
+	if (!ike_sent_large(&sa->request) || sa->tries > IKE_TRIES_LARGE)
+		return false;
+	if (sa->tries == IKE_TRIES_LARGE) {
+		if (!ike_sa_request_smaller(sa))
+			return false;
+		sa->tries = 0;
+	}
+	sa->interval = IKE_TIME_RESEND;
+	return true;
+}
+
+static bool request_resend(struct ike_sa *sa, wtime now)
+{
+	if (sa_probes(sa))
+		return true;
+	sa->interval = sa->interval * BACKOFF_NUM / BACKOFF_DEN;
+	if (!sa_heard_meanwhile(sa, now))
+		return sa->tries < IKE_TRIES;
+	sa->interval = sa->interval < IKE_TIME_RESEND_HEARD ? sa->interval : IKE_TIME_RESEND_HEARD;
+	return true;
+}
+
 static void sa_resend(struct ike_sa *sa, wtime now)
 {
 	struct ike_conn *conn = sa->conn;
-	bool again;
+	bool again = sa->active->type == IKE_TASK_INIT ? init_resend(sa, now)
+						       : request_resend(sa, now);
+	bool suspect;
 
-	if (sa->active->type == IKE_TASK_INIT) {
-		again = init_resend(sa, now);
-	} else {
-		sa->interval = sa->interval * BACKOFF_NUM / BACKOFF_DEN;
-		again = sa->tries < IKE_TRIES;
-		if (sa_heard_meanwhile(sa, now)) {
-			sa->interval = sa->interval < IKE_TIME_RESEND_HEARD ? sa->interval
-									    : IKE_TIME_RESEND_HEARD;
-			again = true;
-		}
-	}
 	if (!again) {
 		sa_give_up(sa, now);
 		return;
@@ -502,8 +451,9 @@ static void sa_resend(struct ike_sa *sa, wtime now)
 	sa->tries++;
 	sa_send_request(sa, now);
 	sa_plan_resend(sa, now);
-	if (sa == conn->sa && sa->tries >= IKE_TRIES_SUSPECT && conn->c.initiate &&
-		wtime_before(conn->heard, sa->sent_at))
+	suspect = sa->tries >= IKE_TRIES_SUSPECT &&
+		(sa->tries > IKE_TRIES_LARGE || !ike_sent_large(&sa->request));
+	if (sa == conn->sa && suspect && conn->c.initiate && wtime_before(conn->heard, sa->sent_at))
 		ike_conn_suspect(conn, now);
 }
 
@@ -687,8 +637,11 @@ static void input_request_opened(struct ike_sa *sa, const struct ike_opened *o,
 	}
 	sa_touch(sa, d, false, now);
 	ike_child_confirmed(sa, now);
-	h = sa_header(sa, m.h.exchange, sa->next_in++, true);
-	ike_sealed_free(&sa->reply);
+	h = ike_sa_header(sa, m.h.exchange, sa->next_in++, true);
+	ike_sent_free(&sa->reply);
+	ike_protect_free(sa->protect_before);
+	sa->protect_before = NULL;
+	sa->reply_again = 0;
 	sa->after = NULL;
 	ike_build_begin_inner(&reply);
 	if (e != IKE_PARSE_OK) {
@@ -703,8 +656,8 @@ static void input_request_opened(struct ike_sa *sa, const struct ike_opened *o,
 	}
 	if (sa->mute)
 		sa->mute = false;
-	else if (sa_seal(sa, &h, &reply, &sa->reply) == 0)
-		ike_sa_send_sealed(sa, &sa->reply, &d->local, &d->remote);
+	else if (ike_sa_seal(sa, &h, &reply, &sa->reply) == 0)
+		ike_sa_send_sealed(sa, &sa->reply.cut, &d->local, &d->remote);
 	else
 		ike_drop_count(sa->ike, IKE_DROP_NO_MEMORY);
 	ike_build_free(&reply);
@@ -718,19 +671,14 @@ static bool is_first_part(const struct ike_msg *m)
 	return m->enc.type != IKE_PL_SKF || m->enc.number == 1;
 }
 
-/* Whether the peer made this repetition of the request that was answered last, or, in a handshake,
- * whose keys may be others since: whether it is as long. */
-static bool is_repeated(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d)
+/* Whether the peer made this repetition of the request that was answered last. In a handshake the
+ * keys may be others since. */
+static bool is_repeated(struct ike_sa *sa, const struct ike_msg *m)
 {
+	struct ike_protect *p = sa->protect_before ? sa->protect_before : sa->protect;
 	struct buf text = {0};
-	enum ike_open_result r;
+	enum ike_open_result r = ike_open_packet(p, &m->enc, &text);
 
-	if (sa->state == IKE_SA_HALF_OPEN) {
-		if (d->data.n != sa->answered_len)
-			ike_drop_count(sa->ike, IKE_DROP_OLD_MESSAGE);
-		return d->data.n == sa->answered_len;
-	}
-	r = ike_open_packet(sa->protect, &m->enc, &text);
 	count_open(sa, r);
 	buf_free_secret(&text);
 	return r == IKE_OPEN_OK;
@@ -741,10 +689,13 @@ static bool is_repeated(struct ike_sa *sa, const struct ike_msg *m, const struct
  * sent to anybody with short requests. */
 static void request_again(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d)
 {
-	if (!sa->reply.count || !is_first_part(m))
+	if (!sa->reply.cut.count || !is_first_part(m)) {
 		ike_drop_count(sa->ike, IKE_DROP_OLD_MESSAGE);
-	else if (is_repeated(sa, m, d))
-		ike_sa_send_sealed(sa, &sa->reply, &d->local, &d->remote);
+	} else if (is_repeated(sa, m)) {
+		ike_sa_request_seen(sa, m, d);
+		ike_sa_reply_again(sa);
+		ike_sa_send_sealed(sa, &sa->reply.cut, &d->local, &d->remote);
+	}
 }
 
 static void input_request(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d,
@@ -769,8 +720,8 @@ static void input_request(struct ike_sa *sa, const struct ike_msg *m, const stru
 	}
 	r = ike_open(sa->protect, sa_reassembly(sa, &sa->in_requests, m), m, &o);
 	count_open(sa, r);
-	if (is_first_part(m) && (r == IKE_OPEN_OK || r == IKE_OPEN_INCOMPLETE))
-		sa->answered_len = d->data.n;
+	if (r == IKE_OPEN_OK || r == IKE_OPEN_INCOMPLETE)
+		ike_sa_request_seen(sa, m, d);
 	if (r == IKE_OPEN_OK)
 		input_request_opened(sa, &o, d, now);
 	ike_opened_free(&o);

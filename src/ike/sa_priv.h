@@ -43,6 +43,8 @@
 enum ike_sizes {
 	IKE_TRIES = 5,             /* transmissions of a request */
 	IKE_TRIES_SUSPECT = 3,     /* from then on a new attempt runs beside it */
+	IKE_TRIES_LARGE = 3,       /* transmissions, then it is cut smaller */
+	IKE_REPLIES_LARGE = 2,     /* a reply that was asked for again so often is cut smaller */
 	IKE_DPD_HEARD = 6,         /* pauses of a check while the data path hears */
 	IKE_HALF_OPEN_SOURCE = 64, /* half-open SAs from one address, when room is scarce */
 	IKE_NEGS_MAX = 4,          /* half-done negotiations of a peer */
@@ -186,6 +188,14 @@ struct ike_handshake {
 	enum ike_pq post_quantum; /* initiator: the policy that the offer was made under */
 };
 
+/* A message as it was sent, and what it was made of while it can be cut smaller. */
+struct ike_sent {
+	struct ike_sealed cut;
+	struct ike_header h;
+	uint8_t first;
+	struct buf text; /* empty: it cannot */
+};
+
 struct ike_neg;
 struct ike_task;
 struct ike_rx;
@@ -207,12 +217,13 @@ struct ike_sa {
 	unsigned int kex_count;
 	struct ike_handshake *hs; /* until it is up */
 	bool fragments;           /* the peer takes SKF */
+	bool small;               /* it is cut for the least datagrams from now on */
 	bool peer_behind_nat;     /* half-open: for the connection later */
 	/* Requests of ours: window 1 */
 	uint32_t next_out;       /* message ID of the next request */
 	struct ike_task *active; /* the one out has ID next_out - 1 */
 	struct list queue;       /* struct ike_task.node */
-	struct ike_sealed request;
+	struct ike_sent request;
 	unsigned int tries;
 	wtime resend_at, sent_at;
 	int64_t interval;
@@ -220,9 +231,10 @@ struct ike_sa {
 	struct endpoint trial_local, trial_remote;
 	wtime trial_end; /* 0: nowhere */
 	/* Requests of the peer: window 1 */
-	uint32_t next_in;        /* message ID that is expected */
-	struct ike_sealed reply; /* to next_in - 1 */
-	size_t answered_len;     /* of that request, its first fragment */
+	uint32_t next_in;                   /* message ID that is expected */
+	struct ike_sent reply;              /* to next_in - 1 */
+	unsigned int reply_again;           /* how often it was asked for again */
+	struct ike_protect *protect_before; /* of that exchange, when the keys moved on after it */
 	struct ike_reassembly *in_requests, *in_responses;
 	void (*after)(struct ike_sa *sa, wtime now); /* to run when the reply was sent */
 	bool mute;                                   /* the reply could not be made: send none */
@@ -396,10 +408,6 @@ void ike_sa_request_done(struct ike_sa *sa);
 void ike_sa_after_fatal(struct ike_sa *sa, wtime now);
 /* The hard end of its lifetime. */
 void ike_sa_expire(struct ike_sa *sa, wtime now);
-void ike_sa_send_sealed(struct ike_sa *sa, const struct ike_sealed *s, const struct endpoint *local,
-	const struct endpoint *remote);
-/* One message outside the window rules, not kept: the last word of an SA. */
-void ike_sa_send_once(struct ike_sa *sa, struct ike_build *b);
 void ike_sa_tick(struct ike_sa *sa, wtime now);
 void ike_sa_wake(struct ike_sa *sa, wtime at);
 /* A message that belongs to the SA (not IKE_SA_INIT requests). */
@@ -410,6 +418,29 @@ void ike_sa_lifetime(struct ike_sa *sa, wtime now);
 /* How long an SA outlives its lifetime while it is being rekeyed: all transmissions of a request
  * fit, however short the lifetime is. */
 int64_t ike_grace(int64_t life_us);
+
+/* ---- cut.c ---- */
+struct ike_header ike_sa_header(const struct ike_sa *sa, uint8_t exchange, uint32_t mid,
+	bool response);
+/* Seals what was built, whose bytes it may take; IKE_INTERMEDIATE goes into IntAuth. *ret must be
+ * empty and is freed by the caller with ike_sent_free(), in failure too. 0 or a negative errno. */
+int ike_sa_seal(struct ike_sa *sa, const struct ike_header *h, struct ike_build *b,
+	struct ike_sent *ret);
+void ike_sent_free(struct ike_sent *s);
+/* Whether it could be cut smaller. */
+bool ike_sent_large(const struct ike_sent *s);
+/* Cuts the request that is out for the least datagrams, and what the SA sends later. False: it
+ * stays as it is. */
+bool ike_sa_request_smaller(struct ike_sa *sa);
+/* An authentic packet of a request came: in small fragments, it is answered in such. */
+void ike_sa_request_seen(struct ike_sa *sa, const struct ike_msg *m, const struct ike_datagram *d);
+/* The reply is to go out again, for an authentic repetition of its request: cuts it smaller when
+ * that is due. */
+void ike_sa_reply_again(struct ike_sa *sa);
+void ike_sa_send_sealed(struct ike_sa *sa, const struct ike_sealed *s, const struct endpoint *local,
+	const struct endpoint *remote);
+/* One message outside the window rules, not kept: the last word of an SA. */
+void ike_sa_send_once(struct ike_sa *sa, struct ike_build *b);
 
 /* ---- init.c, natd.c, intermediate.c, auth.c ---- */
 void ike_init_request(struct ike *ike, const struct ike_msg *m, const struct ike_datagram *d,
