@@ -3,15 +3,13 @@
  *
  * The writer owns tail, the reader owns head. A release store of either publishes what was done to
  * the bytes before it; each side keeps the other's last position, and looks again only when it
- * would otherwise find no room, or no message. A writer that is about to begin another page, and
- * finds the ring empty, goes back to its start: what is never much behind never touches the rest of
- * the memory. */
+ * would otherwise find no room, or no message. */
 #include "engine/ring.h"
 #include <errno.h>
 #include <string.h>
 #include "base/mem.h"
 
-enum { ALIGN = 8, HEAD = 8, PAGE = 4096 };
+enum { ALIGN = 8, HEAD = 8 };
 
 static const uint64_t ring_skip = UINT64_MAX;
 
@@ -38,15 +36,6 @@ void ring_done(struct ring *r)
 	r->size = 0;
 }
 
-/* Whether a message of so many bytes had better be at the start; at: where it would be. */
-static bool ring_restart(struct ring *r, size_t tail, size_t at, size_t need)
-{
-	if (at / PAGE == (at + need) / PAGE || need > at)
-		return false;
-	r->head_seen = atomic_load_explicit(&r->head, memory_order_acquire);
-	return r->head_seen == tail;
-}
-
 void *ring_reserve(struct ring *r, size_t n)
 {
 	size_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
@@ -58,7 +47,7 @@ void *ring_reserve(struct ring *r, size_t n)
 	if (n > r->size / 2 - HEAD)
 		return NULL;
 	need = HEAD + ((n + ALIGN - 1) & ~(size_t)(ALIGN - 1));
-	skip = r->size - at < need || ring_restart(r, tail, at, need) ? r->size - at : 0;
+	skip = r->size - at < need ? r->size - at : 0;
 	if (tail + skip + need - r->head_seen > r->size) {
 		r->head_seen = atomic_load_explicit(&r->head, memory_order_acquire);
 		if (tail + skip + need - r->head_seen > r->size)
