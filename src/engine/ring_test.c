@@ -67,6 +67,27 @@ static void test_full_and_empty(void **state)
 	ring_done(&r);
 }
 
+/* A burst finds all of the room, wherever the ring was when it became empty. */
+static void test_all_the_room_from_anywhere(void **state)
+{
+	enum { LARGE = 64 * 1024, EACH = 1024, ALL = LARGE / EACH };
+	struct ring r;
+	uint32_t in = 0, out = 0;
+
+	(void)state;
+	assert_int_equal(ring_init(&r, LARGE), 0);
+	for (int start = 0; start < 3 * ALL; start++) {
+		put(&r, in++, EACH - 8);
+		take(&r, out++, EACH - 8);
+		for (int i = 0; i < ALL; i++)
+			put(&r, in++, EACH - 8);
+		assert_null(ring_reserve(&r, EACH - 8));
+		while (out < in)
+			take(&r, out++, EACH - 8);
+	}
+	ring_done(&r);
+}
+
 /* A reservation that is given up leaves no trace. */
 static void test_reserve_twice(void **state)
 {
@@ -157,6 +178,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_full_and_empty),
+		cmocka_unit_test(test_all_the_room_from_anywhere),
 		cmocka_unit_test(test_reserve_twice),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_two_threads),
