@@ -397,6 +397,17 @@ static bool init_resend(struct ike_sa *sa, wtime now)
 	return sa->tries < IKE_TRIES_SUSPECT;
 }
 
+/* For how long a request is repeated to a peer that the data path hears: who asks more often also
+ * wants to know sooner that only the peer's data path is left. */
+static int64_t sa_patience(const struct ike_conn *conn)
+{
+	int64_t us = IKE_PATIENCE_DPD * conn->c.dpd_us;
+
+	if (us < IKE_TIME_PATIENCE_MIN)
+		return IKE_TIME_PATIENCE_MIN;
+	return us < IKE_TIME_PATIENCE ? us : IKE_TIME_PATIENCE;
+}
+
 /* The data path hears the peer, so it lives (RFC 7296 2.4), and requests or their answers are lost
  * in a path that is too full: what matters is that one of many comes through. */
 static bool sa_heard_meanwhile(const struct ike_sa *sa, wtime now)
@@ -408,7 +419,7 @@ static bool sa_heard_meanwhile(const struct ike_sa *sa, wtime now)
 			(sa->state == IKE_SA_REKEYED && sa->successor == ike_sa_own_spi(used)));
 
 	return in_use && wtime_diff(now, sa->conn->heard) <= IKE_TIME_HEARD &&
-		wtime_diff(now, sa->sent_at) < IKE_TIME_PATIENCE;
+		wtime_diff(now, sa->sent_at) < sa_patience(sa->conn);
 }
 
 /* RFC 7383 2.5.2: the larger datagrams are tried a few times within seconds; then the timers begin

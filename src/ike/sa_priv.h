@@ -25,7 +25,9 @@
 	(2 * W_SEC)                        /* the longest pause while the data path hears the peer \
 	                                    */
 #define IKE_TIME_HEARD         (5 * W_SEC) /* it does when it has for so long */
-#define IKE_TIME_PATIENCE      (180 * W_SEC) /* a request has so long then */
+#define IKE_TIME_PATIENCE      (180 * W_SEC) /* a request has so long then, at most; */
+#define IKE_TIME_PATIENCE_MIN  (20 * W_SEC)  /* at least; */
+#define IKE_PATIENCE_DPD       18            /* and in units of the DPD interval */
 #define IKE_TIME_BACKOFF_MAX   (60 * W_SEC)
 #define IKE_TIME_HALF_OPEN     (30 * W_SEC)  /* a responder waits for IKE_AUTH */
 #define IKE_TIME_FOLLOWUP      (20 * W_SEC)  /* RFC 9370 2.2.4: 5 to 20 s */
