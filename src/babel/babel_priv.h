@@ -78,8 +78,11 @@ struct babel_meter {
 	uint64_t last;    /* bytes */
 	uint32_t carried; /* for a hello interval, at most */
 	uint32_t clear;   /* without a queue */
-	uint32_t run_low; /* of the samples that may show that */
+	/* A run of samples under a load, by which `clear` is learned: how many there are, the
+	 * lowest rate of one, and by how much they were longer than the costs' round trip, in all,
+	 * microseconds. */
 	uint8_t run;
+	uint32_t run_low;
 	int64_t run_over;
 };
 

@@ -12,10 +12,11 @@
  *	   |        blame: a rise that was believed went with its load      -> carried, clear lower
  *	   |      refutes: a dip before it was too long for any queue       -> n->refuted
  *	   |
- *	   +-- about as much as ever, more than clear, not refuted -> hold: costs stay (a fall that
- *is |                                                         seen three times is believed)
- *	   +-- the first high one in a row -> n->pending: judged with the next, for a load that
- *begins |                                  just then shows only in what follows (release, begins)
+ *	   +-- about as much as ever, more than clear, not refuted
+ *	   |     -> hold: costs stay; a fall that is seen three times is believed
+ *	   +-- the first high one in a row
+ *	   |     -> n->pending: judged with the next (release, begins), since a load that
+ *	   |        begins just then shows only in what follows
  *	   +-- else -> believe: babel_rtt_sample() on n->calm
  *
  *	rate  ^        ______ carried: most of a whole hello interval, forgotten slowly

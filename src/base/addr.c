@@ -164,7 +164,6 @@ struct prefix prefix_of(const struct ipaddr *a, unsigned int len)
 {
 	struct prefix p = {.addr = *a};
 	unsigned int bits = ipaddr_bits(a);
-
 	unsigned int whole;
 
 	p.len = (uint8_t)(len < bits ? len : bits);

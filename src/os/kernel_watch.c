@@ -51,7 +51,8 @@ static void emit_return(struct program *p, bool pass)
 /* Lets pass: rules, news of the TUN's link and addresses that went from it, and routes of
  * our tables. The kernel's messages are in host order, loads of the filter in network order. Both
  * struct ifinfomsg and struct ifaddrmsg have the interface in their second word; the table of a
- * route is in an attribute, since its field has eight bits. */
+ * route is in an attribute, since its field has eight bits. The numbers in the jumps are how many
+ * instructions are passed over: whoever adds one below counts them anew. */
 static void program_build(const struct os_netlink *n, struct program *p)
 {
 	const uint32_t type = offsetof(struct nlmsghdr, nlmsg_type);

@@ -96,9 +96,9 @@ struct os_net {
 		wtime now);
 	/* Sends n descriptions in order; their .socket is not looked at. What is not `whole` may be
 	 * fragmented on its way, by this host only where the interface is too narrow or, with IPv6,
-	 * an ICMP message came. Falls back to one datagram
-	 * a call when the kernel refuses a superpacket, and to the kernel's choice of source when
-	 * the pinned one is gone. Never waits. */
+	 * an ICMP message came. Falls back to one datagram a call when the kernel refuses a
+	 * superpacket, and to the kernel's choice of source when the pinned one is gone. Never
+	 * waits. */
 	void (*udp_send)(struct os_udp *u, const struct udp_tx *tx, size_t n,
 		struct os_udp_result *result);
 	void (*udp_close)(struct os_udp *u);

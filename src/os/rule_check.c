@@ -11,6 +11,13 @@ struct check {
 	struct buf *warnings;
 };
 
+/* The kernel tells of both also where they are not set: as -1 then. */
+static bool suppresses_nothing(int attribute, const struct nlattr *a)
+{
+	return (attribute == FRA_SUPPRESS_PREFIXLEN || attribute == FRA_SUPPRESS_IFGROUP) &&
+		netlink_get_u32(a, 0) == UINT32_MAX;
+}
+
 /* Whether the packets that rule k is for, by their mark, fall under this one too. */
 static bool takes(const struct kernel_rule *k, const struct fib_rule_hdr *f, struct nlattr **a)
 {
@@ -26,11 +33,7 @@ static bool takes(const struct kernel_rule *k, const struct fib_rule_hdr *f, str
 		(f->action == FR_ACT_TO_TBL && (table == RT_TABLE_MAIN || table == RT_TABLE_LOCAL)))
 		return false;
 	for (size_t i = 0; i < sizeof(narrows) / sizeof(*narrows); i++)
-		if (a[narrows[i]] &&
-			!(narrows[i] == FRA_SUPPRESS_PREFIXLEN &&
-				netlink_get_u32(a[narrows[i]], 0) == UINT32_MAX) &&
-			!(narrows[i] == FRA_SUPPRESS_IFGROUP &&
-				netlink_get_u32(a[narrows[i]], 0) == UINT32_MAX))
+		if (a[narrows[i]] && !suppresses_nothing(narrows[i], a[narrows[i]]))
 			return false;
 	return f->flags & FIB_RULE_INVERT ? !fits : fits;
 }
