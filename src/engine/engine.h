@@ -1,6 +1,6 @@
-/* A weft at work: one control thread (the caller's: event loop, node) and one plane thread (the
- * packet loop), with bounded rings between them. Start-up is a ladder: what fails takes everything
- * before it back. */
+/* A weft at work: one control thread (the caller's: event loop, node) and the plane's threads
+ * (packet loops; `plane.threads` of them, with `plane.helpers`), and bounded rings between them.
+ * Start-up is a ladder: what fails takes everything before it back. */
 #pragma once
 #include "base/buf.h"
 #include "node/node.h"

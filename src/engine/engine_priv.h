@@ -332,9 +332,9 @@ void engine_watch(struct engine *e, const char *path);
 int engine_reload(struct engine *e, struct engine_reload *r);
 /* A reload that nobody waits for: the result goes to the log. */
 void engine_reload_logged(void *engine);
-/* A request of the control socket. */
 /* A reply came that a request waited for. */
 void engine_reply(struct engine *e, const struct node_action *a);
+/* A request of the control socket. */
 void engine_request(void *engine, const struct os_peer *peer, struct view line, struct buf *reply);
 /* Each line of text to the log. */
 void engine_log_lines(const struct engine *e, enum os_level level, const struct buf *text);
