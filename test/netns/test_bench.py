@@ -14,14 +14,15 @@ BENCH = REPO / "bench/run"
 sys.path.append(str(BENCH.parent))
 import many  # noqa: E402
 import report  # noqa: E402
+import saturate  # noqa: E402
 
 
-def results(argv, folder, timeout):
+def results(argv, folder, timeout, name="results"):
     """What a run of the suite, which has to end well, wrote as JSON."""
     done = subprocess.run([*argv, "--out", folder], capture_output=True, text=True, check=False,
                           timeout=timeout, env=dict(os.environ, WEFT_BUILD=str(build_folder())))
     assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads((folder / "results.json").read_text()), done.stdout
+    return json.loads((folder / f"{name}.json").read_text()), done.stdout
 
 
 def group(found, name):
@@ -94,3 +95,25 @@ def test_two_hosts(lab, tmp_path):
     assert {row["subject"] for row in hosts["rows"]} == {"no tunnel", "weft"}
     assert all(row["gbit"]["median"] > 0 for row in hosts["rows"])
     assert (near.snapshot(), far.snapshot()) == before
+
+
+def test_a_stall_and_growth_are_seen():
+    times = [i / 10 for i in range(100)]
+    steady = [i * 1000 for i in range(100)]
+    halted = steady[:30] + [steady[30]] * 25 + steady[55:]
+    assert saturate.longest_stall(times, steady) == 0
+    assert saturate.longest_stall(times, halted) == pytest.approx(2.4)
+    assert saturate.longest_stall(times, steady[:80] + [steady[80]] * 20) == pytest.approx(1.9)
+    assert saturate.slope([(t, 7 + 3 * t) for t in times]) == pytest.approx(3)
+    assert min(saturate.slices(times, halted)) == 0 < min(saturate.slices(times, steady))
+
+
+@pytest.mark.timeout(90)
+def test_a_full_tunnel_neither_stalls_nor_grows(tmp_path):
+    """The short form of what doc/benchmarks.md tells of ten minutes."""
+    found, said = results([sys.executable, BENCH, "--saturate", "8"], tmp_path, 80, "saturated")
+    assert "| a |" in said and "| b |" in said
+    for end in (found["a"], found["b"]):
+        assert end["gbit"] > 0
+        assert end["longest_stall_ms"] < 1000
+        assert end["rss_grown_kb"] <= 1024
