@@ -47,7 +47,8 @@ struct world {
 	uint64_t starved_s;           /* in all */
 	uint16_t starts[NODES];
 	uint16_t via[NODES][NODES]; /* the link to the next hop */
-	bool stale[NODES * DEGREE]; /* of a link that is down: an end of it has started anew */
+	bool stale[NODES *
+		DEGREE]; /* an end of the link has started anew, the other not heard of it */
 	uint64_t loops, unfeasible, checks;
 	bool quiet;
 };
@@ -217,8 +218,10 @@ static void alive(struct world *w, size_t link, bool is)
 	}
 }
 
-/* A link carries packets again. New keys come first: who is told by them that the other end has
- * started anew forgets what it had over this link, as a node does. */
+/* A link carries packets, again or since an end of it has started anew. New keys come first: who is
+ * told by them that the other end has started anew forgets what it had over this link, as a node
+ * does. Without that a lost hello is enough for a loop: who starts has no feasibility distances,
+ * takes what the other end has through it, and the other end may still come back to that. */
 static void mend(struct world *w, size_t link)
 {
 	w->bed.link[link].down = false;
@@ -240,8 +243,11 @@ static void restart(struct world *w, size_t i)
 	for (size_t k = 0; k < w->bed.links; k++) {
 		const struct bed_link *l = &w->bed.link[k];
 
-		if (l->down && (l->node[0] == i || l->node[1] == i))
-			w->stale[k] = true;
+		if (l->node[0] != i && l->node[1] != i)
+			continue;
+		w->stale[k] = true;
+		if (!l->down)
+			mend(w, k);
 	}
 }
 
