@@ -323,6 +323,21 @@ static void kernel_refused(struct engine *e, struct buf *lines)
 		e->restore_at = wtime_add(os_now(), ENGINE_RETRY_US);
 }
 
+static void tell_place(struct engine *e, const struct kernel_state *want)
+{
+	uint32_t at = os_netlink_priority(e->netlink);
+
+	if (at == want->rule_priority)
+		at = 0;
+	if (at != e->rules_at)
+		os_log_printf(&e->config.log, OS_INFO,
+			at ? "another tunnel's rule takes all packets: the mesh's rules stand in "
+			     "front of it, from priority %u on"
+			   : "the mesh's rules stand at their place again, from priority %u on",
+			at ? at : want->rule_priority);
+	e->rules_at = at;
+}
+
 void engine_kernel(struct engine *e)
 {
 	const struct kernel_state *want = node_kernel(e->node);
@@ -352,6 +367,7 @@ void engine_kernel(struct engine *e)
 		buf_free(&e->kernel_error);
 		buf_add(&warnings, lines.p, lines.n);
 	}
+	tell_place(e, want);
 	os_reverse_path_check(e->underlay_netns, want, &warnings);
 	r = os_rules_check(e->netlink, want, &warnings);
 	if (r < 0)

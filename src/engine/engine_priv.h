@@ -207,7 +207,8 @@ struct engine {
 	/* kernel state that another program took away: when to restore it (NEVER: nothing is
 	 * missing), not before restore_next; restored since the last line about it */
 	wtime restore_at, restore_next, restore_log_at;
-	wtime forward_at; /* when to look at the firewall again, for status */
+	uint32_t rules_at; /* where ours stand in front of their place; 0: in their place */
+	wtime forward_at;  /* when to look at the firewall again, for status */
 	struct buf warn_forward;
 	struct buf kernel_error; /* what the kernel refuses at present, lines; for status */
 	uint32_t restored, restore_changes; /* changes: since restore_at was set */

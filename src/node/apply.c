@@ -369,11 +369,9 @@ static int check_fixed(const struct config *a, const struct config *b, struct bu
 		a->routing.default_table != b->routing.default_table ||
 		a->routing.policy_table != b->routing.policy_table ||
 		a->routing.protocol != b->routing.protocol ||
-		a->routing.rule_priority != b->routing.rule_priority ||
 		a->routing.source_table != b->routing.source_table)
 		return refuse_restart(report,
-			"routing.table, default_table, policy_table, source_table, protocol or "
-			"rule_priority");
+			"routing.table, default_table, policy_table, source_table or protocol");
 	return 0;
 }
 

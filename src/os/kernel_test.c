@@ -556,6 +556,89 @@ static void test_rules_of_others(void **state)
 	fixture_close(&f);
 }
 
+/* Case 71: as wg-quick makes them, later than ours: the kernel puts them in front. */
+static void test_rules_go_before_what_takes_all(void **state)
+{
+	const char *take = "ip rule add not fwmark 0xca6c table 51820; "
+			   "ip rule add table main suppress_prefixlength 0";
+	struct os_netlink *after_kill;
+	struct buf warnings = {0};
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	f.state.rule_priority = 5200;
+	f.state.rule_priorities = 10;
+	fixture_apply(&f);
+	run(take, NULL);
+	fixture_apply(&f);
+	assert_int_equal(os_netlink_priority(f.netlink), 5194);
+	assert_int_equal(os_netlink_changes(f.netlink), 0);
+	assert_true(shows("ip rule", "5194:\tfrom all fwmark 0x51/0xff lookup main proto 157"));
+	assert_true(shows("ip rule", "5197:\tfrom all lookup default proto 157"));
+	assert_true(shows("ip -6 rule", "5197:\tfrom all lookup default proto 157"));
+	assert_false(shows("ip rule; ip -6 rule", "520"));
+	assert_int_equal(os_rules_check(f.netlink, &f.state, &warnings), 0);
+	assert_int_equal(warnings.n, 0);
+	/* a second one; and another's rule where ours would be */
+	run(take, NULL);
+	run("ip rule add priority 5190 from 192.0.2.0/24 lookup 7", NULL);
+	fixture_apply(&f);
+	assert_int_equal(os_netlink_priority(f.netlink), 5186);
+	assert_true(shows("ip rule", "5189:\tfrom all lookup default proto 157"));
+	/* a daemon that was killed there: what starts next finds it all */
+	assert_int_equal(os_netlink_open(NULL, &after_kill, &f.errors), 0);
+	run("ip rule del not fwmark 0xca6c table 51820; ip rule del not fwmark 0xca6c table 51820; "
+	    "ip rule del priority 5190 from 192.0.2.0/24 lookup 7",
+		NULL);
+	os_netlink_close(f.netlink);
+	f.netlink = after_kill;
+	fixture_apply(&f);
+	assert_int_equal(os_netlink_priority(f.netlink), 5200);
+	assert_true(shows("ip rule", "5200:\tfrom all fwmark 0x51/0xff lookup main proto 157"));
+	assert_false(shows("ip rule; ip -6 rule", "518"));
+	/* no room: it stays, and that is told */
+	run("ip rule add priority 19 not fwmark 0xca6c table 51820", NULL);
+	fixture_apply(&f);
+	assert_int_equal(os_netlink_priority(f.netlink), 5200);
+	assert_int_equal(os_rules_check(f.netlink, &f.state, &warnings), 0);
+	buf_add(&warnings, "", 1);
+	assert_non_null(strstr((char *)warnings.p, "the rule at priority 19"));
+	buf_free(&warnings);
+	run("ip rule del priority 19; for p in 5198 5192; do ip rule del priority $p; done", NULL);
+	assert_int_equal(os_netlink_withdraw(f.netlink, &f.errors), 0);
+	assert_false(shows("ip rule; ip -6 rule", "157"));
+	fixture_close(&f);
+}
+
+/* Case 71: a mark that packets of both programs have. */
+static void test_marks_that_overlap(void **state)
+{
+	static const struct {
+		const char *mark;
+		bool told;
+	} marks[] = {{"0x80000/0xff0000", false}, {"0xca6c", false}, {"0x51", true},
+		{"0x151/0xffff", true}, {"0x1/0xf", true}, {"0x50/0xff", false}};
+	struct buf warnings = {0};
+	char add[128];
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	fixture_apply(&f);
+	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+		snprintf(add, sizeof(add), "ip rule add priority 5300 lookup 99 fwmark %s",
+			marks[i].mark);
+		run(add, NULL);
+		assert_int_equal(os_rules_check(f.netlink, &f.state, &warnings), 0);
+		assert_int_equal(warnings.n != 0, marks[i].told);
+		buf_free(&warnings);
+		run("ip rule del priority 5300", NULL);
+	}
+	assert_int_equal(os_netlink_withdraw(f.netlink, &f.errors), 0);
+	fixture_close(&f);
+}
+
 static void test_errors_are_named(void **state)
 {
 	struct fixture f;
@@ -595,6 +678,8 @@ int main(void)
 		cmocka_unit_test(test_renamed),
 		cmocka_unit_test(test_host_is_read),
 		cmocka_unit_test(test_rules_of_others),
+		cmocka_unit_test(test_rules_go_before_what_takes_all),
+		cmocka_unit_test(test_marks_that_overlap),
 		cmocka_unit_test(test_errors_are_named),
 		cmocka_unit_test(test_privilege),
 	};

@@ -141,12 +141,19 @@ static bool lost_rule(const struct os_netlink *n, struct nlmsghdr *h)
 {
 	struct nlattr *protocol = nlmsg_find_attr(h, sizeof(struct fib_rule_hdr), FRA_PROTOCOL);
 	struct nlattr *priority = nlmsg_find_attr(h, sizeof(struct fib_rule_hdr), FRA_PRIORITY);
+	struct nlattr *mark = nlmsg_find_attr(h, sizeof(struct fib_rule_hdr), FRA_FWMARK);
+	struct nlattr *mask = nlmsg_find_attr(h, sizeof(struct fib_rule_hdr), FRA_FWMASK);
 	bool ours = protocol && netlink_get_u8(protocol, 0) == n->protocol;
 	uint32_t at = netlink_get_u32(priority, 0);
 
 	if (ours)
-		return h->nlmsg_type == RTM_DELRULE && netlink_set_has(&n->priorities, at);
-	return at && at <= n->last_priority;
+		return h->nlmsg_type == RTM_DELRULE &&
+			(netlink_set_has(&n->priorities, at) ||
+				netlink_set_has(&n->priorities, at + n->shift));
+	return at &&
+		(at <= n->last_priority ||
+			netlink_marks_overlap(n->mark, n->mask, netlink_get_u32(mark, 0),
+				netlink_get_u32(mask, UINT32_MAX)));
 }
 
 static bool lost_link(const struct os_netlink *n, struct nlmsghdr *h)

@@ -220,6 +220,7 @@ static int netlink_learn(struct os_netlink *n, const struct kernel_state *want)
 	int r = 0;
 
 	n->protocol = want->protocol;
+	n->span = want->rule_priorities ? want->rule_priorities : (uint32_t)want->rule_count;
 	n->first_priority = n->last_priority = want->rule_count ? want->rule[0].priority : 0;
 	n->range = want->source_table;
 	n->ranged = want->source_tables;
@@ -234,6 +235,10 @@ static int netlink_learn(struct os_netlink *n, const struct kernel_state *want)
 
 		n->first_priority = at < n->first_priority ? at : n->first_priority;
 		n->last_priority = at > n->last_priority ? at : n->last_priority;
+		if (want->rule[i].mask) {
+			n->mark = want->rule[i].mark;
+			n->mask = want->rule[i].mask;
+		}
 		if (table != RT_TABLE_MAIN && table != RT_TABLE_LOCAL)
 			r = netlink_learn_table(n, table);
 		if (r == 0)
@@ -264,6 +269,11 @@ void os_netlink_bind(struct os_netlink *n, uint32_t ifindex)
 {
 	n->ifindex = ifindex;
 	n->bound = true;
+}
+
+uint32_t os_netlink_priority(const struct os_netlink *n)
+{
+	return n->first_priority - n->shift;
 }
 
 uint32_t os_netlink_changes(const struct os_netlink *n)

@@ -1,5 +1,6 @@
 /* What the parts of os/netlink.h share. */
 #pragma once
+#include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
@@ -22,8 +23,11 @@ struct os_netlink {
 	struct netlink_set tables; /* where our routes may be */
 	struct netlink_set priorities;
 	uint32_t first_priority, last_priority; /* of the last state */
-	uint32_t range, ranged;                 /* and in so many tables from this one on */
-	struct kernel_address *added;           /* addresses that we put on the TUN */
+	uint32_t span;                          /* how many priorities rules may take, at most */
+	uint32_t shift;         /* our rules stand so far in front of that: see rule_place.c */
+	uint32_t mark, mask;    /* of the tunnels' own packets; mask 0: none */
+	uint32_t range, ranged; /* and in so many tables from this one on */
+	struct kernel_address *added; /* addresses that we put on the TUN */
 	size_t added_count;
 	struct netlink_routes *applied; /* see netlink_route.c; NULL: none */
 	uint32_t changes;               /* made by the last apply */
@@ -70,6 +74,33 @@ int netlink_address_apply(struct os_netlink *n, const struct kernel_state *want,
  * after what is missing was made. */
 int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bool add,
 	struct buf *errors);
+/* The rules of other programs. */
+struct netlink_other {
+	uint32_t priority;
+	bool takes_all; /* whatever is no other tunnel's own goes into a table, ours too */
+};
+struct netlink_others {
+	struct netlink_other *v;
+	size_t n;
+};
+/* Adds one, of attributes a. 0 or -ENOMEM. */
+int netlink_others_add(struct netlink_others *o, const struct kernel_state *want,
+	const struct fib_rule_hdr *f, struct nlattr **a);
+/* How far our rules must go to the front, so that none of the others takes all before them; 0 too
+ * when there is no room. */
+uint32_t netlink_rules_shift(const struct os_netlink *n, const struct netlink_others *o);
+/* Whether packets that are marked so fall under the rule, whatever else they are like, and would
+ * not go by the main table then. */
+bool netlink_rule_takes(uint32_t mark, const struct fib_rule_hdr *f, struct nlattr **a);
+/* Whether packets of the one are taken for those of the other. */
+static inline bool netlink_marks_overlap(uint32_t mark, uint32_t mask, uint32_t other,
+	uint32_t other_mask)
+{
+	return mark && other && ((other & mask) == mark || (mark & other_mask) == other);
+}
+/* The rule of the state that marked packets go by; NULL: none. */
+const struct kernel_rule *netlink_marked(const struct kernel_state *want, int family);
+
 int netlink_route_apply(struct os_netlink *n, const struct kernel_state *want, struct buf *errors);
 /* What the namespace is connected to by other interfaces than the TUN; *ret gets owned, to be freed
  * with w_free(). 0 or a negative errno. */

@@ -1,5 +1,6 @@
 /* Policy rules, as ip-rule(8) has them. Ours bear our protocol number, select by mark, prefixes and
- * interface, and point to one of our tables or stand at one of our priorities. */
+ * interface, and point to one of our tables or stand at one of our priorities, or between some that
+ * do. Where they stand: see rule_place.c. */
 #include <errno.h>
 #include <linux/fib_rules.h>
 #include <netlink/attr.h>
@@ -10,8 +11,10 @@
 
 struct rules {
 	struct os_netlink *n;
-	struct kernel_rule *v;
+	const struct kernel_state *want;
+	struct kernel_rule *v; /* with our protocol number */
 	size_t count;
+	struct netlink_others others;
 };
 
 static struct prefix rule_prefix(const struct nlattr *a, uint8_t len, int family)
@@ -21,19 +24,12 @@ static struct prefix rule_prefix(const struct nlattr *a, uint8_t len, int family
 	return ip.family == IP_NONE || !len ? (struct prefix){0} : prefix_of(&ip, len);
 }
 
-static int rule_each(void *ctx, struct nlmsghdr *h)
+static int rule_ours(struct rules *all, const struct fib_rule_hdr *f, struct nlattr **a)
 {
-	struct rules *all = ctx;
-	struct fib_rule_hdr *f = nlmsg_data(h);
-	struct nlattr *a[FRA_MAX + 1];
-	struct kernel_rule *grown, got = {0};
+	struct kernel_rule *grown, got = {.family = f->family == AF_INET ? IP4 : IP6};
 
-	if (!netlink_is(h, RTM_NEWRULE, sizeof(*f)) ||
-		nlmsg_parse(h, sizeof(*f), a, FRA_MAX, NULL) < 0)
+	if (a[FRA_OIFNAME])
 		return 0;
-	if (netlink_get_u8(a[FRA_PROTOCOL], 0) != all->n->protocol || a[FRA_OIFNAME])
-		return 0;
-	got.family = f->family == AF_INET ? IP4 : IP6;
 	got.source = rule_prefix(a[FRA_SRC], f->src_len, f->family);
 	got.destination = rule_prefix(a[FRA_DST], f->dst_len, f->family);
 	if (a[FRA_IIFNAME])
@@ -43,15 +39,66 @@ static int rule_each(void *ctx, struct nlmsghdr *h)
 	got.mask = netlink_get_u32(a[FRA_FWMASK], 0);
 	got.table = netlink_get_u32(a[FRA_TABLE], f->table);
 	got.suppress_prefixlength = (int)netlink_get_u32(a[FRA_SUPPRESS_PREFIXLEN], UINT32_MAX);
-	if (!netlink_table_is_ours(all->n, got.table) &&
-		!netlink_set_has(&all->n->priorities, got.priority))
-		return 0;
 	grown = w_realloc(all->v, (all->count + 1) * sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
 	grown[all->count++] = got;
 	all->v = grown;
 	return 0;
+}
+
+static int rule_each(void *ctx, struct nlmsghdr *h)
+{
+	struct rules *all = ctx;
+	const struct fib_rule_hdr *f = nlmsg_data(h);
+	struct nlattr *a[FRA_MAX + 1];
+
+	if (!netlink_is(h, RTM_NEWRULE, sizeof(*f)) ||
+		nlmsg_parse(h, sizeof(*f), a, FRA_MAX, NULL) < 0)
+		return 0;
+	if (netlink_get_u8(a[FRA_PROTOCOL], 0) == all->n->protocol)
+		return rule_ours(all, f, a);
+	return netlink_others_add(&all->others, all->want, f, a);
+}
+
+/* Whether it stands between rules that lead to our tables: a predecessor's that was killed when its
+ * rules stood elsewhere. Ours begin with one before the first of those, and end with one of those.
+ */
+static bool rule_between(const struct rules *all, uint32_t priority)
+{
+	const uint32_t span = all->n->span;
+	bool before = false, behind = false;
+
+	for (size_t i = 0; i < all->count; i++) {
+		uint32_t at = all->v[i].priority;
+
+		if (!netlink_table_is_ours(all->n, all->v[i].table))
+			continue;
+		before |= at <= priority + 1 && priority + 1 - at < span;
+		behind |= at >= priority && at - priority < span;
+	}
+	return before && behind;
+}
+
+/* Leaves those of another program that has the same protocol number out. */
+static void rules_keep_ours(struct rules *all)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < all->count; i++) {
+		struct kernel_rule *k = &all->v[i];
+
+		/* first those that lead to ours, by which the others are told */
+		if (netlink_table_is_ours(all->n, k->table) ||
+			netlink_set_has(&all->n->priorities, k->priority) ||
+			rule_between(all, k->priority)) {
+			struct kernel_rule ours = *k;
+
+			*k = all->v[kept];
+			all->v[kept++] = ours;
+		}
+	}
+	all->count = kept;
 }
 
 static int rule_dump(struct os_netlink *n, int family, struct rules *all)
@@ -94,9 +141,7 @@ static int rule_change(struct os_netlink *n, const struct kernel_rule *k, bool a
 		nlmsg_free(m);
 		return -ENOMEM;
 	}
-	r = netlink_request(n, m, NULL, NULL);
-	n->changes += r >= 0;
-	return r;
+	return netlink_request(n, m, NULL, NULL);
 }
 
 static int compare_numbers(uint32_t a, uint32_t b)
@@ -170,11 +215,13 @@ static int rules_remove(struct os_netlink *n, const struct rules *have, const st
 
 	for (size_t i = 0; r == 0 && i < have->count; i++) {
 		const struct kernel_rule *k = &have->v[i];
+		bool elsewhere = rule_moved(want, k);
 		int e;
 
-		if (rule_in(want, k) || (!moved && rule_moved(want, k)))
+		if (rule_in(want, k) || (!moved && elsewhere))
 			continue;
 		e = rule_change(n, k, false);
+		n->changes += e >= 0 && !elsewhere;
 		if (e < 0 && e != -ENOENT)
 			r = rule_failed(k, "remove", e, errors);
 	}
@@ -192,6 +239,7 @@ static int rules_add(struct os_netlink *n, const struct rules *have, const struc
 		if (rule_in(have, &want->v[i]))
 			continue;
 		e = rule_change(n, &want->v[i], true);
+		n->changes += e >= 0 && !rule_moved(have, &want->v[i]);
 		/* Someone else has the very same rule: it does what we want. */
 		if (e < 0 && e != -EEXIST)
 			r = netlink_first(r, rule_failed(&want->v[i], "add", e, errors));
@@ -199,7 +247,7 @@ static int rules_add(struct os_netlink *n, const struct rules *have, const struc
 	return r;
 }
 
-/* The rules that the kernel has, and those that are wanted, in order. */
+/* The rules that the kernel has, and those that are wanted where they are to stand, in order. */
 static int rules_read(struct os_netlink *n, const struct kernel_state *want, struct rules *ret_have,
 	struct rules *ret_want)
 {
@@ -209,12 +257,16 @@ static int rules_read(struct os_netlink *n, const struct kernel_state *want, str
 	/* A kernel without IPv6 has no such rules. */
 	if (r == 0 && six != -EAFNOSUPPORT && six != -EOPNOTSUPP)
 		r = six;
+	rules_keep_ours(ret_have);
+	n->shift = netlink_rules_shift(n, &ret_have->others);
 	if (r == 0 && want->rule_count) {
 		ret_want->v = w_alloc(want->rule_count * sizeof(*ret_want->v));
 		if (!ret_want->v)
 			return -ENOMEM;
 		memcpy(ret_want->v, want->rule, want->rule_count * sizeof(*ret_want->v));
 		ret_want->count = want->rule_count;
+		for (size_t i = 0; i < ret_want->count; i++)
+			ret_want->v[i].priority -= n->shift;
 		qsort(ret_want->v, ret_want->count, sizeof(*ret_want->v), compare_rules);
 	}
 	if (ret_have->count)
@@ -225,7 +277,7 @@ static int rules_read(struct os_netlink *n, const struct kernel_state *want, str
 int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bool add,
 	struct buf *errors)
 {
-	struct rules have = {.n = n}, wanted = {.n = n};
+	struct rules have = {.n = n, .want = want}, wanted = {.n = n};
 	int r = rules_read(n, want, &have, &wanted);
 
 	if (r < 0) {
@@ -236,6 +288,7 @@ int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bo
 		r = netlink_first(r, rules_remove(n, &have, &wanted, add, errors));
 	}
 	w_free(have.v);
+	w_free(have.others.v);
 	w_free(wanted.v);
 	return r;
 }

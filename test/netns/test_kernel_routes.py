@@ -8,6 +8,7 @@ from lab.mesh import PORT
 from test_routing import LEARNED_S, change, in_table, routed, routes, wait_kernel
 
 FOLLOWED_S = 5.0
+RESTORED = "another program took away"
 
 
 def stub(lab, ns, addresses):
@@ -155,8 +156,15 @@ TAILSCALE = "".join(
     f"ip -{family} rule {{0}} priority {rule}\n" for family in (4, 6) for rule in (
         "5210 fwmark 0x80000/0xff0000 lookup main", "5230 fwmark 0x80000/0xff0000 lookup default",
         "5250 fwmark 0x80000/0xff0000 unreachable", "5270 lookup 52"))
-WG_QUICK = ("ip rule {0} not fwmark 0xca6c table 51820\n"
-            "ip rule {0} table main suppress_prefixlength 0\n")
+WG_QUICK = ("ip rule add not fwmark 0xca6c table 51820\n"
+            "ip rule add table main suppress_prefixlength 0\n")
+# as it stops: it takes more than its own
+WG_QUICK_DOWN = """
+while ip rule | grep -q "lookup 51820"; do ip rule del table 51820; done
+while ip rule | grep -q "from all lookup main suppress_prefixlength 0"; do
+    ip rule del table main suppress_prefixlength 0
+done
+"""
 
 
 def rule_warnings(node):
@@ -164,37 +172,109 @@ def rule_warnings(node):
             or "another program has a rule" in line]
 
 
-@pytest.mark.parametrize("first", [True, False])
+def mesh_rules(ns):
+    """All of the mesh's, in order, without their priorities."""
+    return [{key: value for key, value in rule.items() if key != "priority"}
+            for rule in ns.ip_json("-4 rule show") if rule.get("protocol") == "157"]
+
+
+def before_wg_quick(ns):
+    """Whether all of the mesh's rules come before that of the other tunnel, in their order."""
+    rules = ns.ip_json("-4 rule show")
+    ours = [rule["priority"] for rule in rules if rule.get("protocol") == "157"]
+    return len(ours) == 4 and not rule_among(rules, ours) and ours[-1] < min(
+        rule["priority"] for rule in rules if rule.get("table") == "51820")
+
+
+def rule_among(rules, ours):
+    return [rule for rule in rules if ours[0] <= rule["priority"] <= ours[-1]
+            and rule.get("protocol") != "157"]
+
+
+@pytest.mark.parametrize("first", [(), ("wg",), ("tailscale",), ("wg", "tailscale")],
+                         ids=lambda names: "-".join(names) or "mesh")
 def test_rules_of_other_tunnels(lab, first):
-    """host.md 71: they were there before or come later; what stands in the way is told."""
+    """host.md 71: who starts first is the same in the end, for what is in the tunnels and for
+    their own packets."""
+    others = {"wg": WG_QUICK, "tailscale": TAILSCALE.format("add")}
+    mesh = routed(lab, 2)
+    one, node = mesh.spaces[0], mesh.nodes[0]
+    stub(lab, one, "192.0.2.1/24")
+    one.route("default", f"via {mesh.outer(2)}")
+    one.ip("route add default dev lan1 table 51820")
+    one.ip("route add 100.64.0.0/10 dev lan1 table 52")
+    for name in first:
+        one.sh(others.pop(name))
+    mesh.start()
+    mesh.wait_up()
+    wait_kernel(mesh, 1, [mesh.inner(2)])
+    for text in others.values():
+        one.sh(text)
+    wait_until(lambda: before_wg_quick(one), 2.0, "the rules to be in front")
+    # a peer that is reached by the main table's default, others' networks, the rest
+    for to, device in (("198.51.100.9 mark 0x51", "eth0"), (mesh.inner(2), "weft0"),
+                       ("100.64.0.9 mark 0xca6c", "lan1"), ("198.51.100.9", "lan1")):
+        assert f"dev {device}" in one.ip(f"route get {to}")
+    node.rekey("n2")
+    mesh.wait_one_pair()
+    wait_ping(one, mesh.inner(2))
+    assert not rule_warnings(node)
+    assert RESTORED not in node.process.log()
+    before = [rule for rule in one.ip_json("-4 rule show") if rule.get("protocol") != "157"]
+    node.stop()
+    assert one.ip_json("-4 rule show") == before
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_tunnel_that_takes_all_comes_and_goes(lab, killed):
+    """host.md 71: wg-quick, twice, while the mesh runs; a daemon that is killed meanwhile."""
     mesh = routed(lab, 2)
     one, node = mesh.spaces[0], mesh.nodes[0]
     stub(lab, one, "192.0.2.1/24")
     one.ip("route add default dev lan1 table 51820")
-    one.ip("route add 100.64.0.0/10 dev lan1 table 52")
-    if first:
-        one.sh((TAILSCALE + WG_QUICK).format("add"))
+    alone = one.ip_json("-4 rule show")
     mesh.start()
-    if not first:
-        one.sh(TAILSCALE.format("add"))
     mesh.wait_up()
     wait_kernel(mesh, 1, [mesh.inner(2)])
+    whole = one.ip_json("-4 rule show")
+    for _ in range(2):
+        one.sh(WG_QUICK)
+        wait_until(lambda: before_wg_quick(one), 2.0, "the rules to be in front")
     wait_ping(one, mesh.inner(2))
-    assert "dev lan1" in one.ip("route get 100.64.0.9")
+    assert node.process.log().count("stand in front of it") == 2
+    one.ip("rule add priority 5200 to 198.51.100.0/24 lookup 52")
     assert not rule_warnings(node)
-    if not first:
-        one.sh(WG_QUICK.format("add"))
-        wait_until(lambda: len(rule_warnings(node)) == 1, 3.0, "the rule to be told of")
-        assert "at priority 5199" in rule_warnings(node)[0]
-        one.ip("rule add priority 5201 to 198.51.100.0/24 lookup 52")
-        wait_until(lambda: len(rule_warnings(node)) == 2, 3.0, "the other one to be told of")
-        one.ip("rule del priority 5201 to 198.51.100.0/24 lookup 52")
-        one.sh(WG_QUICK.format("del"))
-        wait_until(lambda: not rule_warnings(node), 3.0, "nothing to be told of")
-        wait_ping(one, mesh.inner(2))
-    before = [rule for rule in one.ip_json("-4 rule show") if rule.get("protocol") != "157"]
+    if killed:
+        node.process.kill()
+        one.sh(WG_QUICK_DOWN)
+        node.start()
+        node.wait_up(1)
+    else:
+        one.sh(WG_QUICK_DOWN)
+    wait_until(lambda: len(rule_warnings(node)) == 1, 3.0, "the rule at 5200 to be told of")
+    one.ip("rule del priority 5200 to 198.51.100.0/24 lookup 52")
+    wait_until(lambda: one.ip_json("-4 rule show") == whole, 3.0, "all to be as before")
+    wait_until(lambda: not rule_warnings(node), 3.0, "nothing to be told of")
     node.stop()
-    assert one.ip_json("-4 rule show") == before
+    assert one.ip_json("-4 rule show") == alone
+
+
+def test_another_priority_by_a_reload(lab):
+    mesh = routed(lab, 2).start()
+    one, node = mesh.spaces[0], mesh.nodes[0]
+    mesh.wait_up()
+    wait_kernel(mesh, 1, [mesh.inner(2)])
+    alone, before = one.ip("rule"), mesh_rules(one)
+    with Ping(one, mesh.inner(2)) as running:
+        running.wait_received(10)
+        for priority in (300, 5200):
+            change(mesh, 1, routing={"rule_priority": priority})
+            wait_until(lambda first=priority: one.ip("rule").count(f"\n{first}:") == 1, 2.0,
+                       "the rules to have moved")
+            assert mesh_rules(one) == before
+        running.wait_received(10)
+    assert running.result.lost == 0
+    assert one.ip("rule") == alone
 
 
 FORWARD_DROP = """
@@ -259,37 +339,6 @@ table inet strict {{
     }}
 }}
 """
-
-
-def test_a_tunnel_that_takes_all_comes_later(lab):
-    """host.md 71: wg-quick after weft, whose rules the kernel then puts in front. Peers that the
-    main table knows by more than its default stay; the others are told of, and what the warning
-    says helps."""
-    mesh = routed(lab, 2)
-    one, node = mesh.spaces[0], mesh.nodes[0]
-    stub(lab, one, "192.0.2.1/24")
-    one.route("default", f"via {mesh.outer(2)}")
-    mesh.start()
-    mesh.wait_up()
-    wait_kernel(mesh, 1, [mesh.inner(2)])
-
-    def underlay(address):
-        return re.search(r"dev (\S+)", one.ip(f"route get {address} mark 0x51"))[1]
-
-    assert underlay("198.51.100.9") == underlay(mesh.outer(2)) == "eth0"
-    one.ip("route add default dev lan1 table 51820")
-    one.sh(WG_QUICK.format("add"))
-    assert (underlay(mesh.outer(2)), underlay("198.51.100.9")) == ("eth0", "lan1")
-    node.rekey("n2")
-    mesh.wait_one_pair()
-    wait_until(lambda: len(rule_warnings(node)) == 1, 3.0, "the rule to be told of")
-    below, = re.findall(r"routing.rule_priority to less than (\d+)", rule_warnings(node)[0])
-    node.stop()
-    mesh.reconfigure(1, **dict(mesh.setup[1], routing={"rule_priority": int(below) - 100})).start()
-    assert not rule_warnings(node)
-    mesh.wait_up()
-    assert underlay("198.51.100.9") == underlay(mesh.outer(2)) == "eth0"
-    wait_ping(one, mesh.inner(2))
 
 
 def test_only_the_port_of_the_tunnels_is_open(lab):
