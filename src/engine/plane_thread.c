@@ -115,6 +115,23 @@ static int plane_watch(struct engine_plane *t, int fd, uint64_t what)
 	return epoll_ctl(t->epoll, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
+static int plane_watch_tun(struct engine_plane *t)
+{
+	struct os_tun_facts f = os_tun_facts(t->tun);
+	int r = plane_watch(t, f.fd, WATCH_TUN);
+
+	return r < 0 || f.bulk_fd < 0 ? r : plane_watch(t, f.bulk_fd, WATCH_TUN);
+}
+
+static void plane_forget_tun(struct engine_plane *t)
+{
+	struct os_tun_facts f = os_tun_facts(t->tun);
+
+	(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, f.fd, NULL);
+	if (f.bulk_fd >= 0)
+		(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, f.bulk_fd, NULL);
+}
+
 int engine_plane_init(struct engine_plane *t, const struct engine_config *c)
 {
 	struct os_tun_facts tun = os_tun_facts(t->tun);
@@ -156,7 +173,7 @@ int engine_plane_init(struct engine_plane *t, const struct engine_config *c)
 	if (t->event < 0)
 		return -errno;
 	r = plane_watch(t, t->event, WATCH_EVENT);
-	return r < 0 ? r : plane_watch(t, tun.fd, WATCH_TUN);
+	return r < 0 ? r : plane_watch_tun(t);
 }
 
 void engine_plane_done(struct engine_plane *t)
@@ -208,7 +225,7 @@ static void plane_tun_gone(struct engine_plane *t)
 
 	t->tun_gone = true;
 	t->ready &= ~(uint64_t)READY_TUN;
-	(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, os_tun_facts(t->tun).fd, NULL);
+	plane_forget_tun(t);
 	plane_report_sure(t, &up);
 }
 
@@ -221,7 +238,7 @@ static void plane_tun(struct engine_plane *t, struct os_tun *tun, wtime now)
 		.flags = (f.tso ? PLANE_MERGE_TCP : 0U) | (f.uso ? PLANE_MERGE_UDP : 0U)};
 
 	if (!t->tun_gone)
-		(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, os_tun_facts(t->tun).fd, NULL);
+		plane_forget_tun(t);
 	t->tun = tun;
 	t->tun_gone = false;
 	t->tun_empty = true;
@@ -230,7 +247,7 @@ static void plane_tun(struct engine_plane *t, struct os_tun *tun, wtime now)
 	plane_down(t->plane, &m, now);
 	t->ready |= READY_TUN;
 	plane_report_sure(t, &up);
-	if (plane_watch(t, f.fd, WATCH_TUN) < 0)
+	if (plane_watch_tun(t) < 0)
 		plane_tun_gone(t); /* without memory for it; another is tried later */
 }
 

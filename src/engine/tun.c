@@ -18,7 +18,8 @@ int engine_tun_open(struct engine *e, const struct config *c,
 	struct os_tun_config k = {.name = c->tun.name,
 		.netns = e->tun_netns,
 		.many = e->planes > 1,
-		.gso = e->tun_gso};
+		.gso = e->tun_gso,
+		.apart = true};
 	struct os_tun *tun[ENGINE_PLANES] = {NULL};
 	int r = 0;
 

@@ -16,6 +16,7 @@ const struct os_net *os_net_find(const char *name)
 struct os_tun_facts os_tun_facts(const struct os_tun *t)
 {
 	return (struct os_tun_facts){.fd = t->fd,
+		.bulk_fd = t->bulk_fd,
 		.ifindex = t->ifindex,
 		.header = t->header,
 		.tso = t->tso,

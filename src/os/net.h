@@ -20,6 +20,7 @@ enum {
 	OS_UDP_SEGMENTS = 64,  /* datagrams that every kernel with UDP_SEGMENT takes at once */
 	OS_TUN_QUEUE = 100,    /* txqueuelen when frames are superpackets of 64 KB */
 	OS_TUN_QUEUE_PLAIN = 1000, /* when they are single packets */
+	OS_TUN_TURN = 32768,       /* bytes, or one frame, before the other queue has its turn */
 };
 
 struct os_tun_config {
@@ -28,13 +29,15 @@ struct os_tun_config {
 	bool many;         /* one of several queues of the device, each opened by itself; */
 	bool further;      /* not the first of them: the device is this program's already */
 	bool gso;          /* offer TSO and USO to the kernel, when it takes them */
+	bool apart;        /* a queue for bulk beside the first one, where the kernel has it */
 	/* How frames are written; NULL: writev(). Tests put their own here. */
 	ssize_t (*writev)(void *ctx, int fd, const struct iovec *iov, int n);
 	void *writev_ctx;
 };
 
 struct os_tun_facts {
-	int fd; /* to poll; stays the TUN's */
+	int fd;      /* to poll; stays the TUN's */
+	int bulk_fd; /* of the queue for bulk, to be polled too; -1: there is none */
 	uint32_t ifindex;
 	bool header;   /* frames carry offload facts: merged ones may be written */
 	bool tso, uso; /* what the kernel took */
@@ -80,11 +83,13 @@ struct os_net {
 	/* Makes the TUN, or attaches to one of that name. 0 or a negative errno and a line in
 	 * error. */
 	int (*tun_open)(const struct os_tun_config *c, struct os_tun **ret, struct buf *error);
-	/* Reads one frame into memory (OS_TUN_BUFFER bytes, borrowed; ret points into it). 1; 0
-	 * when none waits; or a negative errno (-EBADFD: the device was deleted). */
+	/* Reads one frame into memory (OS_TUN_BUFFER bytes, borrowed; ret points into it), of two
+	 * queues by turns of OS_TUN_TURN bytes. 1; 0 when none waits; or a negative errno (-EBADFD:
+	 * the device was deleted). */
 	int (*tun_read)(struct os_tun *t, uint8_t *memory, struct tun_rx *ret);
-	/* Writes one frame. 0; -EAGAIN: no room, drop it; -EINVAL for a merged frame: the kernel
-	 * does not take it, write its packets one by one; or another negative errno. */
+	/* Writes one frame; by way of the queue for bulk, the kernel puts there what follows of
+	 * its flow the other way. 0; -EAGAIN: no room, drop it; -EINVAL for a merged frame: the
+	 * kernel does not take it, write its packets one by one; or another negative errno. */
 	int (*tun_write)(struct os_tun *t, const struct tun_tx *frame);
 	/* Closes; NULL is fine. */
 	void (*tun_close)(struct os_tun *t);

@@ -7,6 +7,9 @@
 
 struct os_tun {
 	int fd;
+	int bulk_fd;    /* -1: there is none */
+	bool bulk;      /* its turn */
+	uint32_t spent; /* bytes of the turn */
 	uint32_t ifindex;
 	bool header, tso, uso;
 	ssize_t (*writev)(void *ctx, int fd, const struct iovec *iov, int n);

@@ -1,5 +1,6 @@
 /* TUN and UDP over both back ends, in a network namespace of the test's own. */
 #include <errno.h>
+#include <linux/if_tun.h>
 #include <net/if.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -19,6 +20,7 @@
 #include "base/mem.h"
 #include "os/clock.h"
 #include "os/net.h"
+#include "wire/ip.h"
 
 enum { SKIP = 77, WAIT_MS = 2000, BURST = 64, SIZE = 1400 };
 
@@ -493,6 +495,93 @@ static void test_tun_queues(void **state)
 	}
 }
 
+/* A frame of UDP from 10.99.0.2, port 7000, to a socket of ours. */
+static void write_reply(const struct os_net *net, struct os_tun *t, uint16_t port, bool bulk)
+{
+	uint8_t p[32] = {0x45, 0, 0, sizeof(p), 0, 0, 0, 0, 64, 17, 0, 0, 10, 99, 0, 2, 10, 99, 0,
+		1};
+	struct tun_tx frame = {.iov_count = 1, .len = sizeof(p), .segments = 1, .bulk = bulk};
+
+	put_u16(p + 20, 7000);
+	put_u16(p + 22, port);
+	put_u16(p + 24, 12); /* without a checksum */
+	ip4_write_checksum(p, 20);
+	frame.iov[0] = (struct wire_iov){.p = p, .n = sizeof(p)};
+	assert_int_equal(net->tun_write(t, &frame), 0);
+}
+
+/* Forty large datagrams of one flow wait, then one of another: which frame is it that is read? */
+static int place_of_sparse(const struct os_net *net, struct os_tun *t, bool bulk)
+{
+	struct os_udp *much = udp_open(os_net_linux(), "10.99.0.1");
+	struct os_udp *little = udp_open(os_net_linux(), "10.99.0.1");
+	uint8_t *memory = os_pool_map(OS_TUN_BUFFER, false), data[1200] = {0};
+	uint16_t port = os_udp_facts(little).port;
+	struct os_udp_result sent = {0};
+	struct udp_tx tx = {.data = data,
+		.len = sizeof(data),
+		.segments = 1,
+		.remote = at("10.99.0.2", 7000)};
+	struct tun_rx frame;
+	int place = -1;
+
+	assert_non_null(memory);
+	write_reply(net, t, os_udp_facts(much).port, bulk);
+	write_reply(net, t, port, false);
+	for (int i = 0; i < 40; i++)
+		net->udp_send(much, &tx, 1, &sent);
+	tx.len = 32;
+	net->udp_send(little, &tx, 1, &sent);
+	assert_int_equal(sent.sent, 41);
+	for (int i = 0; net->tun_read(t, memory, &frame) == 1; i++) {
+		if (frame.data[9] == 17 && get_u16(frame.data + 20) == port)
+			place = i;
+	}
+	net->udp_close(much);
+	net->udp_close(little);
+	os_pool_unmap(memory, OS_TUN_BUFFER);
+	return place;
+}
+
+/* What is sparse does not wait behind bulk that has a queue of its own, and both are read. */
+static void test_tun_bulk_apart(void **state)
+{
+	const struct os_net *net = os_net_linux();
+	struct os_tun_config c = {.apart = true};
+	struct os_tun *t = tun_open(net, &c);
+	struct os_tun_facts f = os_tun_facts(t);
+	uint8_t *memory = os_pool_map(OS_TUN_BUFFER, false);
+	struct tun_rx frame;
+
+	(void)state;
+	assert_non_null(memory);
+	assert_true(f.fd >= 0 && f.bulk_fd >= 0);
+	while (net->tun_read(t, memory, &frame) == 1)
+		continue; /* what the kernel says of a new interface */
+	assert_int_equal(place_of_sparse(net, t, false), 40);
+	assert_in_range(place_of_sparse(net, t, true), 0, OS_TUN_TURN / 1200 + 1);
+	os_pool_unmap(memory, OS_TUN_BUFFER);
+	net->tun_close(t);
+}
+
+/* One that another program made without queues, and left, has just one. */
+static void test_tun_made_by_others(void **state)
+{
+	const struct os_net *net = os_net_linux();
+	struct os_tun_config plain = {0}, c = {.apart = true};
+	struct os_tun *t = tun_open(net, &plain);
+
+	(void)state;
+	assert_int_equal(os_tun_facts(t).bulk_fd, -1);
+	assert_int_equal(ioctl(os_tun_facts(t).fd, TUNSETPERSIST, 1), 0);
+	net->tun_close(t);
+	t = tun_open(net, &c);
+	assert_int_equal(os_tun_facts(t).bulk_fd, -1);
+	assert_in_range(place_of_sparse(net, t, true), 40, 41);
+	assert_int_equal(ioctl(os_tun_facts(t).fd, TUNSETPERSIST, 0), 0);
+	net->tun_close(t);
+}
+
 /* Sockets that share an address: a datagram goes to the one that its first 32 bits say, one that is
  * too short, and IKE with its marker of zero, to the first. */
 static void test_siblings(void **state)
@@ -555,6 +644,8 @@ int main(void)
 		cmocka_unit_test(test_port_in_use),
 		cmocka_unit_test(test_siblings),
 		cmocka_unit_test(test_tun_queues),
+		cmocka_unit_test(test_tun_bulk_apart),
+		cmocka_unit_test(test_tun_made_by_others),
 		cmocka_unit_test(test_tun_round_trip),
 		cmocka_unit_test(test_merged_refused),
 		cmocka_unit_test(test_tun_in_use),

@@ -15,7 +15,7 @@ static const char tun_path[] = "/dev/net/tun";
 
 struct tun_job {
 	const struct os_tun_config *config;
-	bool header;
+	bool header, apart;
 	struct os_tun *tun;
 	struct buf *error;
 };
@@ -91,12 +91,34 @@ static bool tun_persists(int fd)
 	return ioctl(fd, TUNGETIFF, &ifr) == 0 && (unsigned short)ifr.ifr_flags & IFF_PERSIST;
 }
 
+/* Makes fd a queue of the device. */
+static int tun_set_queue(int fd, const struct os_tun_config *c, bool header, bool many)
+{
+	struct ifreq ifr = {0};
+
+	strncpy(ifr.ifr_name, c->name, IFNAMSIZ - 1);
+	ifr.ifr_flags = (short)(IFF_TUN | IFF_NO_PI | (header ? IFF_VNET_HDR : 0) |
+		(many ? IFF_MULTI_QUEUE : 0));
+	return ioctl(fd, TUNSETIFF, &ifr) < 0 ? -errno : 0;
+}
+
+/* The queue for bulk; -1 when the kernel has no more: all goes without. */
+static int tun_open_bulk(const struct os_tun_config *c, bool header)
+{
+	int fd = open(tun_path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd >= 0 && tun_set_queue(fd, c, header, true) < 0) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
 static int tun_job(void *ctx)
 {
 	struct tun_job *job = ctx;
 	const struct os_tun_config *c = job->config;
 	struct os_tun *t = w_calloc(1, sizeof(*t));
-	struct ifreq ifr = {0};
 	bool existed;
 	int r;
 
@@ -105,16 +127,19 @@ static int tun_job(void *ctx)
 	t->writev = c->writev;
 	t->writev_ctx = c->writev_ctx;
 	t->header = job->header;
+	t->bulk_fd = -1;
 	t->fd = tun_open_device(c->name, job->error);
 	if (t->fd < 0) {
 		r = t->fd;
 		goto err_free;
 	}
-	existed = c->many && !c->further && if_nametoindex(c->name) != 0;
-	strncpy(ifr.ifr_name, c->name, IFNAMSIZ - 1);
-	ifr.ifr_flags = (short)(IFF_TUN | IFF_NO_PI | (job->header ? IFF_VNET_HDR : 0) |
-		(c->many ? IFF_MULTI_QUEUE : 0));
-	r = ioctl(t->fd, TUNSETIFF, &ifr) < 0 ? -errno : 0;
+	existed = !c->further && if_nametoindex(c->name) != 0;
+	r = tun_set_queue(t->fd, c, job->header, c->many || job->apart);
+	/* One that was made without queues by another has just one. */
+	if (r == -EINVAL && job->apart && !c->many) {
+		job->apart = false;
+		r = tun_set_queue(t->fd, c, job->header, false);
+	}
 	if (r == 0 && existed && !tun_persists(t->fd))
 		r = -EBUSY;
 	if (r == 0)
@@ -123,6 +148,8 @@ static int tun_job(void *ctx)
 		tun_explain(c->name, r, job->error);
 		goto err_close;
 	}
+	if (job->apart)
+		t->bulk_fd = tun_open_bulk(c, job->header);
 	job->tun = t;
 	return 0;
 
@@ -136,7 +163,10 @@ err_free:
 int os_tun_attach(const struct os_tun_config *c, bool header, struct os_tun **ret,
 	struct buf *error)
 {
-	struct tun_job job = {.config = c, .header = header, .error = error};
+	struct tun_job job = {.config = c,
+		.header = header,
+		.apart = c->apart && c->gso && header,
+		.error = error};
 	int r;
 
 	if (strlen(c->name) >= IFNAMSIZ || c->name[0] == 0 || strchr(c->name, '%') ||
@@ -158,13 +188,15 @@ void os_tun_close(struct os_tun *t)
 	if (!t)
 		return;
 	close(t->fd);
+	if (t->bulk_fd >= 0)
+		close(t->bulk_fd);
 	w_free(t);
 }
 
 int os_tun_write_pieces(struct os_tun *t, const struct tun_tx *frame, void *head, size_t head_len)
 {
 	struct iovec iov[TUN_IOV_MAX + 1];
-	int n = 0;
+	int n = 0, fd = frame->bulk && t->bulk_fd >= 0 ? t->bulk_fd : t->fd;
 	ssize_t r;
 
 	if (frame->iov_count > TUN_IOV_MAX)
@@ -177,7 +209,7 @@ int os_tun_write_pieces(struct os_tun *t, const struct tun_tx *frame, void *head
 		iov[n++].iov_len = frame->iov[i].n;
 	}
 	do {
-		r = t->writev ? t->writev(t->writev_ctx, t->fd, iov, n) : writev(t->fd, iov, n);
+		r = t->writev ? t->writev(t->writev_ctx, fd, iov, n) : writev(fd, iov, n);
 	} while (r < 0 && errno == EINTR);
 	if (r >= 0)
 		return 0;

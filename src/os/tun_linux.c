@@ -81,17 +81,40 @@ static void tun_gso(const struct virtio_net_hdr *h, const uint8_t *packet, size_
 	ret->hdr_len = h->hdr_len;
 }
 
+static void tun_turn(struct os_tun *t)
+{
+	t->bulk = !t->bulk && t->bulk_fd >= 0;
+	t->spent = 0;
+}
+
+/* A frame of the queue whose turn it is, or else of the other. Its bytes, or a negative errno. */
+static ssize_t tun_read_next(struct os_tun *t, uint8_t *at, size_t room)
+{
+	int queues = t->bulk_fd >= 0 ? 2 : 1;
+	ssize_t got;
+
+	do {
+		do {
+			got = read(t->bulk ? t->bulk_fd : t->fd, at, room);
+		} while (got < 0 && errno == EINTR);
+		if (got < 0 && errno != EAGAIN)
+			return -errno;
+		if (got >= 0)
+			t->spent += (uint32_t)got;
+		if (got < 0 || t->spent >= OS_TUN_TURN)
+			tun_turn(t);
+	} while (got < 0 && --queues > 0);
+	return got < 0 ? -EAGAIN : got;
+}
+
 int os_linux_tun_read(struct os_tun *t, uint8_t *memory, struct tun_rx *ret)
 {
 	struct virtio_net_hdr h;
 	uint8_t *at = memory + TUN_HEAD_ROOM - sizeof(h);
-	ssize_t got;
+	ssize_t got = tun_read_next(t, at, OS_TUN_BUFFER - (TUN_HEAD_ROOM - sizeof(h)));
 
-	do {
-		got = read(t->fd, at, OS_TUN_BUFFER - (TUN_HEAD_ROOM - sizeof(h)));
-	} while (got < 0 && errno == EINTR);
 	if (got < 0)
-		return errno == EAGAIN ? 0 : -errno;
+		return got == -EAGAIN ? 0 : (int)got;
 	if ((size_t)got < sizeof(h))
 		return -EIO;
 	memcpy(&h, at, sizeof(h));

@@ -86,10 +86,15 @@ bool deliver(struct plane *p, uint8_t *packet, const struct ip_view *v)
 
 enum plane_edge stage_deliver(struct plane *p, struct pkt *k)
 {
+	uint32_t frames = p->gro.count;
+
 	if (echo_taken(p, k))
 		return EDGE_DONE;
 	if (!deliver(p, k->data, &k->ip))
 		return edge_drop(k, DROP_TUN_BACKPRESSURE);
+	if (p->gro.count > frames)
+		p->tun_out[frames].bulk = bulk_is(&p->bulk,
+			bulk_flow(view_of(k->data, k->ip.len), &k->ip), k->now);
 	/* One that was at a SID came another way than what its buffer has next. */
 	if (k->again == 0 && !k->exit)
 		p->run = (struct plane_run){.from = k->from,

@@ -2,6 +2,7 @@
  * stage decides is an edge, and one table (plane.c) says where each edge leads. */
 #pragma once
 #include "plane/aqm.h"
+#include "plane/bulk.h"
 #include "plane/plane.h"
 #include "plane/work.h"
 #include "wire/csum.h"
@@ -220,6 +221,7 @@ struct plane {
 	struct plane_run run;
 	struct bucket ike[IKE_CLASSES], icmp;
 	struct aqm aqm;
+	struct bulk bulk;
 	uint16_t segments_max;
 	uint16_t echo_id[PLANE_ECHO_IDS]; /* whose answers go up */
 	uint32_t echo_ids;

@@ -42,6 +42,7 @@ struct tun_tx {
 	uint16_t iov_count;
 	uint32_t len; /* sum of the pieces */
 	uint16_t segments;
+	bool bulk; /* of a flow of which much is read: for the queue for bulk (os/net.h) */
 	struct wire_iov iov[TUN_IOV_MAX];
 };
 

@@ -47,8 +47,8 @@ struct world {
 	uint64_t starved_s;           /* in all */
 	uint16_t starts[NODES];
 	uint16_t via[NODES][NODES]; /* the link to the next hop */
-	bool stale[NODES *
-		DEGREE]; /* an end of the link has started anew, the other not heard of it */
+	/* an end of the link has started anew, and the other has not heard of it */
+	bool stale[NODES * DEGREE];
 	uint64_t loops, unfeasible, checks;
 	bool quiet;
 };
