@@ -435,6 +435,9 @@ void node_table_changed(struct node *n, struct node_route *r);
 void node_table_gone(struct node *n, struct node_route *r);
 /* A prefix became one of the host's own routes, or is none any more. */
 void node_table_local(struct node *n, const struct babel_prefix *p, bool there);
+/* The link behind which the locator of a node is that Babel does not tell of; NULL: there is none
+ * that is alive. */
+struct node_link *node_table_behind(struct node *n, const struct registry_node *r);
 /* Some routes are not written yet. */
 bool node_table_waits(const struct node *n);
 /* Gives a snapshot tables and next hops as they are now. False without memory. */

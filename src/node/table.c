@@ -391,8 +391,7 @@ static bool make_anew(struct node *n)
 	return !t->anew;
 }
 
-/* The locator of a node that Babel does not tell of is behind a link with it. */
-static struct node_link *behind(struct node *n, const struct registry_node *r)
+struct node_link *node_table_behind(struct node *n, const struct registry_node *r)
 {
 	const struct conf_static_route to = {.prefix = r->srv6,
 		.organization = r->organization,
@@ -414,7 +413,7 @@ static bool put_locators(struct node *n)
 		const struct prefix *p = &n->registry->node[i].srv6, any = {0};
 		const struct fib_entry e = {.destination = *p,
 			.value = first_locator(n) + (uint32_t)i};
-		bool want = behind(n, &n->registry->node[i]) != NULL;
+		bool want = node_table_behind(n, &n->registry->node[i]) != NULL;
 		uint32_t there;
 
 		if (want == t->locator[i] || (want && fib_find(t->routes, p, &any, &there)))
@@ -466,7 +465,7 @@ static bool build_hops(struct node *n, struct node_snapshot *snap)
 		hop[HOP_STATIC + i] = hop_by(node_static_link(n, &n->config->static_route[i]));
 	for (size_t i = 0; i < n->registry->node_count; i++)
 		hop[first_locator(n) + i] = hop_by(
-			t->locator[i] ? behind(n, &n->registry->node[i]) : NULL);
+			t->locator[i] ? node_table_behind(n, &n->registry->node[i]) : NULL);
 	for (uint32_t i = 0; i < t->group_cap; i++)
 		hop[first + i] = t->group[i] ? group_hop(n, &t->group[i]->key) : hop_by(NULL);
 	snap->s.next_hop = hop;

@@ -21,7 +21,8 @@ struct trace {
 	struct buf reason;
 };
 
-/* ---- the decision, as the snapshot has it: own, announced, static, then learned ---- */
+/* ---- the decision, as the snapshot has it: of equal prefixes in the order that table.c says ----
+ */
 
 static void consider(struct trace *t, const struct node_told *r, bool unreachable)
 {
@@ -42,6 +43,7 @@ static void consider(struct trace *t, const struct node_told *r, bool unreachabl
 static void find_fixed(struct trace *t)
 {
 	const struct config *c = t->n->config;
+	struct prefix locator;
 
 	for (size_t i = 0; i < c->tun.address_count; i++)
 		consider(t,
@@ -67,22 +69,29 @@ static void find_fixed(struct trace *t)
 				.installed = true},
 			!via);
 	}
+	if (node_locator(t->n, &locator))
+		consider(t,
+			&(struct node_told){.prefix = locator, .origin = "local", .selected = true},
+			true);
+	for (size_t i = 0; i < t->n->host.routes; i++) {
+		const struct babel_prefix *p = &t->n->host.route[i].prefix;
+
+		consider(t,
+			&(struct node_told){.prefix = p->destination,
+				.source = p->source,
+				.origin = "local",
+				.selected = true},
+			false);
+	}
 }
 
-/* A locator that no route is known to is behind a link with its node: snapshot.c. */
 static void find_locators(struct trace *t)
 {
 	const struct registry *reg = t->n->registry;
 
 	for (size_t i = 0; i < reg->node_count; i++) {
 		const struct registry_node *r = &reg->node[i];
-		const struct babel_prefix p = {.destination = r->srv6};
-		const struct conf_static_route to = {.prefix = r->srv6,
-			.organization = r->organization,
-			.node = r->name};
-		const struct node_link *via = r->has_srv6 && !node_rib_find(t->n, &p)
-			? node_static_link(t->n, &to)
-			: NULL;
+		const struct node_link *via = node_table_behind(t->n, r);
 
 		if (via)
 			consider(t,
@@ -176,6 +185,9 @@ static void judge(struct trace *t)
 	} else if (!t->found) {
 		t->verdict = "no-route";
 		buf_add_str(&t->reason, "no route of the mesh covers the destination");
+	} else if (strcmp(t->told.origin, "local") == 0 && t->unreachable) {
+		t->verdict = "unreachable";
+		buf_add_str(&t->reason, "it lies in this node's own locator, and no SID is there");
 	} else if (strcmp(t->told.origin, "local") == 0) {
 		t->verdict = "local";
 		buf_add_str(&t->reason, "the destination is this node's own");

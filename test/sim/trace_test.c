@@ -320,6 +320,17 @@ static void only_so_many_at_once(void **state)
 	sim_free(s); /* and what is under way ends with the node */
 }
 
+/* As the plane has it: no SID there, so nowhere, whatever shorter prefix there is. */
+static void the_own_locator_is_nowhere(void **state)
+{
+	struct sim *s = steered(90, "{via: [n1]}");
+
+	(void)state;
+	assert_non_null(strstr(sim_command(s, A, "trace", "fd00:66::1 fd00:5:1::ee00:1"),
+		"\"verdict\":\"unreachable\""));
+	sim_free(s);
+}
+
 /* One echo to a node by its name; what is not known is said. */
 static void a_ping_reaches_a_node_by_name(void **state)
 {
@@ -348,6 +359,7 @@ int main(void)
 		cmocka_unit_test(forged_answers_are_none),
 		cmocka_unit_test(genuine_answers_are_some),
 		cmocka_unit_test(only_so_many_at_once),
+		cmocka_unit_test(the_own_locator_is_nowhere),
 		cmocka_unit_test(a_ping_reaches_a_node_by_name),
 	};
 
