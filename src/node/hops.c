@@ -500,10 +500,12 @@ static int draw(struct node *n, struct node_hops *h)
 
 	do {
 		err = rng_fill(&n->rng, random, sizeof(random));
+		if (err)
+			return err;
 		h->echo_id = get_u16(random);
 		h->first_seq = get_u16(random + sizeof(h->echo_id));
-	} while (!err && id_taken(n, h->echo_id));
-	return err ? err : rng_fill(&n->rng, h->cookie, COOKIE);
+	} while (id_taken(n, h->echo_id));
+	return rng_fill(&n->rng, h->cookie, COOKIE);
 }
 
 uint32_t node_hops_start(struct node *n, struct node_hops_ask *a, wtime now)
