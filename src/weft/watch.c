@@ -16,7 +16,8 @@ int tool_watch(struct tool *t)
 		code = tool_status(t);
 		if (code == TOOL_DONE && !t->colour && !t->json)
 			(void)fputs("\n", stdout);
-		(void)nanosleep(&second, NULL);
+		if (code == TOOL_DONE)
+			(void)nanosleep(&second, NULL);
 	} while (code == TOOL_DONE);
 	return code;
 }
