@@ -31,6 +31,7 @@ enum {
 	ENGINE_UP_MESSAGES = 4096, /* a turn of the control thread */
 	ENGINE_SA_CAPACITY = 65536,
 	ENGINE_ADDRESSES_US = 1000000,    /* between two looks at the host's addresses */
+	ENGINE_TOO_LONG_US = 1000000,     /* between two words that datagrams are too long */
 	ENGINE_RESTORE_US = 200000,       /* from the first loss of kernel state to its restoring */
 	ENGINE_RESTORE_GAP_US = 1000000,  /* between two such */
 	ENGINE_RETRY_US = 2000000,        /* until what the kernel refused is tried again */

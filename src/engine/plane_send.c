@@ -23,7 +23,7 @@ static void send_too_long(struct engine_plane *t)
 	wtime now = os_now();
 
 	if (wtime_due(t->too_long_at, now) && engine_plane_report(t, &t->facts, &up))
-		t->too_long_at = wtime_add(now, ENGINE_ADDRESSES_US);
+		t->too_long_at = wtime_add(now, ENGINE_TOO_LONG_US);
 }
 
 static void send_udp_run(struct engine_plane *t, const struct udp_tx *tx, size_t n)
