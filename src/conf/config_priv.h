@@ -2,6 +2,8 @@
 #pragma once
 #include "conf/doc_priv.h"
 
+enum { CONF_LOCATOR_MAX = 112 /* the SIDs' own bits follow */ };
+
 enum { CONF_PORT = 13000, CONF_MTU_MIN = 1280, CONF_MTU_MAX = 65000, CONF_NAME_MAX = 255 };
 
 /* A configuration with its defaults, in a new arena. 0 or -ENOMEM. */

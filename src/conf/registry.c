@@ -77,9 +77,10 @@ static void read_weft_srv6(struct doc *d, struct fy_node *n, void *object)
 
 	if (!doc_prefix(d, n, &r->srv6))
 		return;
-	if (r->srv6.addr.family != IP6 || r->srv6.len > 112 || !r->srv6.len ||
+	if (r->srv6.addr.family != IP6 || r->srv6.len > CONF_LOCATOR_MAX || !r->srv6.len ||
 		!conf_is_sid(&r->srv6.addr))
-		doc_error(d, n, "srv6 must be an IPv6 prefix of unicast, of length 1 to 112");
+		doc_error(d, n, "srv6 must be an IPv6 prefix of unicast, of length 1 to %d",
+			CONF_LOCATOR_MAX);
 	r->has_srv6 = true;
 }
 

@@ -4,8 +4,6 @@
 #include <string.h>
 #include "conf/config_priv.h"
 
-enum { LOCATOR_MAX = 112 /* the SIDs' own bits follow */ };
-
 /* ---- srv6 ---- */
 
 bool conf_is_sid(const struct ipaddr *a)
@@ -20,12 +18,12 @@ static void read_locator(struct doc *d, struct fy_node *n, void *object)
 
 	if (!doc_prefix(d, n, &c->srv6.locator))
 		return;
-	if (c->srv6.locator.len > LOCATOR_MAX || !c->srv6.locator.len ||
+	if (c->srv6.locator.len > CONF_LOCATOR_MAX || !c->srv6.locator.len ||
 		!conf_is_sid(&c->srv6.locator.addr))
 		doc_error(d, n,
 			"srv6.locator must be an IPv6 prefix of length %d at most, as "
 			"fd00:5:1::/64",
-			LOCATOR_MAX);
+			CONF_LOCATOR_MAX);
 }
 
 static bool read_sid(struct doc *d, struct fy_node *n, const char *where, struct ipaddr *ret)
