@@ -5,6 +5,8 @@
 #include "wire/csum.h"
 
 enum {
+	IP4_PLAIN = 0x45,         /* version 4, a header without options */
+	FRAGMENT_OFFSET = 0x1fff, /* RFC 791 3.1: the bits below the flags */
 	TTL = 64,
 	TOS_CONTROL = 0xc0,   /* RFC 1812 4.3.2.5: internetwork control */
 	IP4_DF = 0x4000,      /* RFC 6864: with DF the ID may be anything */
@@ -286,14 +288,14 @@ static bool quoted_header(struct cur *c, struct icmp_echo *e)
 	uint8_t first = cur_u8(c), proto;
 	bool v6 = first >> 4 == 6;
 
-	if (!v6 && first != 0x45)
+	if (!v6 && first != IP4_PLAIN)
 		return false;
 	cur_skip(c, 5);
 	if (v6) {
 		proto = cur_u8(c);
 		e->ttl = cur_u8(c);
 	} else {
-		if (cur_u16(c) & 0x1fff) /* a later fragment */
+		if (cur_u16(c) & FRAGMENT_OFFSET) /* a later fragment */
 			return false;
 		e->ttl = cur_u8(c);
 		proto = cur_u8(c);
