@@ -364,8 +364,8 @@ void ike_sa_request_done(struct ike_sa *sa)
 	sa->active = NULL;
 	sa->resend_at = WTIME_NEVER;
 	ike_sent_free(&sa->request);
-	if (sa->in_responses)
-		ike_reassembly_clear(sa->in_responses);
+	ike_reassembly_free(sa->in_responses);
+	sa->in_responses = NULL;
 }
 
 /* ---- Retransmission ---- */
@@ -491,7 +491,8 @@ static wtime sa_next_time(const struct ike_sa *sa)
 }
 
 /* ---- Receiving ---- */
-/* The buffers are made for the first fragment that comes; NULL: fragments are not taken. */
+/* The buffers are made for a message's first fragment that comes, and go with the message. NULL:
+ * fragments are not taken. */
 static struct ike_reassembly *sa_reassembly(struct ike_sa *sa, struct ike_reassembly **r,
 	const struct ike_msg *m)
 {
@@ -731,6 +732,10 @@ static void input_request(struct ike_sa *sa, const struct ike_msg *m, const stru
 	}
 	r = ike_open(sa->protect, sa_reassembly(sa, &sa->in_requests, m), m, &o);
 	count_open(sa, r);
+	if (r == IKE_OPEN_OK) {
+		ike_reassembly_free(sa->in_requests);
+		sa->in_requests = NULL;
+	}
 	if (r == IKE_OPEN_OK || r == IKE_OPEN_INCOMPLETE)
 		ike_sa_request_seen(sa, m, d);
 	if (r == IKE_OPEN_OK)
