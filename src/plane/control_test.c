@@ -344,6 +344,51 @@ static void echo_replies_go_up(void **state)
 	assert_int_equal(rig_drops(&n->b, DROP_PUNT_UNEXPECTED), 1);
 }
 
+/* Greets the other end with a Babel body; whether what goes up there may wait. */
+static bool greeting_waits(struct rig_pair *n, int64_t after_us, struct view body)
+{
+	struct packet f = {.version = 6,
+		.proto = 17,
+		.src = "fe80::1:0",
+		.dst = "ff02::1:6",
+		.sport = 6696,
+		.dport = 6696,
+		.len = 100};
+	uint32_t len = packet_make(n->data, &f);
+
+	memset(n->data + 48, 0, len - 48);
+	memcpy(n->data + 48, body.p, body.n);
+	n->a.now.us += after_us;
+	n->b.now = n->a.now;
+	n->b.ups = 0;
+	rig_inject(&n->a, 0, &n->b, n->data, len);
+	assert_int_equal(n->b.ups, 1);
+	assert_int_equal(n->b.up[0].up.type, PLANE_UP_LINK);
+	rig_round(&n->b);
+	return n->b.up[0].up.may_wait;
+}
+
+/* What comes between two hellos, what tells of a route and what is cut short is heard at once; so
+ * is the first hello, and one after a hello that did not come. */
+static void only_a_hello_on_time_may_wait(void **state)
+{
+	static const uint8_t hello[] = {42, 2, 0, 13, 17, 2, 0, 1, 0, 4, 6, 0, 0, 0, 1, 1, 144};
+	static const uint8_t update[] = {42, 2, 0, 13, 17, 2, 0, 1, 0, 8, 6, 0, 0, 0, 1, 1, 144};
+	static const uint8_t cut[] = {42, 2, 0, 12, 17, 2, 0, 1, 0, 4, 6, 0, 0, 0, 1, 1, 144};
+	struct view v = view_of(hello, sizeof(hello));
+	struct rig_pair *n = *state;
+
+	n->a.now.us += 100 * W_SEC;
+	assert_false(greeting_waits(n, 0, v));
+	assert_true(greeting_waits(n, 4 * W_SEC, v));
+	assert_false(greeting_waits(n, W_SEC / 2, v));
+	assert_true(greeting_waits(n, 4 * W_SEC, v));
+	assert_false(greeting_waits(n, 4 * W_SEC, view_of(update, sizeof(update))));
+	assert_false(greeting_waits(n, 4 * W_SEC, view_of(cut, sizeof(cut))));
+	assert_false(greeting_waits(n, 8 * W_SEC, v));
+	assert_true(greeting_waits(n, 4 * W_SEC, v));
+}
+
 /* ---- echoes ---- */
 
 static uint32_t probe(uint8_t *out, bool reply, uint8_t ttl, uint16_t id)
@@ -486,6 +531,7 @@ int main(void)
 		T(keepalives_are_not_drops),
 		T(echo_requests_are_answered),
 		T(echo_replies_go_up),
+		T(only_a_hello_on_time_may_wait),
 		T(an_echo_goes_as_if_from_the_tun),
 		T(answers_to_its_identifier_go_up),
 		T(errors_about_its_identifier_go_up),

@@ -203,6 +203,7 @@ struct plane_slot {
 	uint32_t remote_hash; /* of the last address told with PLANE_UP_REMOTE */
 	int64_t remote_told_us;
 	int64_t punted_until_us; /* when what went up would have, at its steady pace (punt.c) */
+	int64_t punted_us;       /* when something did last; 0: never */
 };
 
 /* Where the last packet that went to the TUN came from, when it did so by the straight way: what

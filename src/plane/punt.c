@@ -14,6 +14,14 @@ enum {
 /* Of one link: 2000 a second, of which a paced dump of 100,000 routes takes fewer; 128 at once,
  * twice of what a speaker has waiting for a neighbour, and a third of the ring at most. What is
  * larger than others counts as several. */
+enum { BABEL_MAGIC = 42, BABEL_VERSION = 2 };
+enum { PAD1 = 0, PADN = 1, HELLO = 4, IHU = 5, PC = 17 };
+
+/* A hello that comes so long after the last word of its neighbour says that all is as it was. One
+ * that comes earlier belongs to a conversation, and after a later one something is new. */
+#define HELLO_ALONE_US (1 * W_SEC)
+#define HELLO_LATE_US  (6 * W_SEC)
+
 enum { PUNT_US = 500, PUNT_BURST_US = 128 * PUNT_US, PUNT_BYTES = 2048 };
 
 void punt_up(struct plane *p, const struct plane_up *up)
@@ -85,6 +93,42 @@ static bool link_may_talk(struct plane_slot *slot, uint32_t len, wtime now)
 	return true;
 }
 
+/* A Babel packet (RFC 8966 4.2) whose body has Hello and IHU alone, beside padding and the packet
+ * counter (RFC 8967 4.2). What is malformed is no such. */
+static bool is_greeting(const struct pkt *k)
+{
+	struct view packet = view_of(k->data, k->len);
+	struct cur c = cur_view(packet);
+	uint16_t src, dst;
+	bool hello = false;
+
+	if (k->ip.proto != IP_PROTO_UDP || ip_is_fragment(&k->ip) ||
+		!ip_ports(packet, &k->ip, &src, &dst) || dst != BABEL_PORT)
+		return false;
+	cur_skip(&c, (size_t)k->ip.l4 + UDP_HEADER);
+	if (cur_u8(&c) != BABEL_MAGIC || cur_u8(&c) != BABEL_VERSION)
+		return false;
+	c = cur_sub(&c, cur_u16(&c));
+	while (c.n > 0 && !c.bad) {
+		uint8_t type = cur_u8(&c);
+
+		if (type != PAD1 && type != PADN && type != HELLO && type != IHU && type != PC)
+			return false;
+		hello |= type == HELLO;
+		if (type != PAD1)
+			cur_skip(&c, cur_u8(&c));
+	}
+	return hello && !c.bad;
+}
+
+static bool may_wait(struct plane_slot *slot, const struct pkt *k)
+{
+	int64_t since = k->now.us - slot->punted_us;
+
+	slot->punted_us = k->now.us;
+	return since >= HELLO_ALONE_US && since <= HELLO_LATE_US && is_greeting(k);
+}
+
 void punt_link(struct plane *p, const struct pkt *k)
 {
 	struct plane_up up = {
@@ -101,5 +145,6 @@ void punt_link(struct plane *p, const struct pkt *k)
 		pkt_drop(p, DROP_PUNT_LIMIT, 1);
 		return;
 	}
+	up.may_wait = may_wait(&p->slot[k->in->slot], k);
 	punt_up(p, &up);
 }
