@@ -32,8 +32,16 @@ static bool down_write(struct engine *e, uint32_t plane, const void *bytes, size
 		return false;
 	memcpy(p, bytes, n);
 	ring_commit(&e->plane[plane]->down);
-	engine_plane_wake(e->plane[plane]);
+	e->written |= UINT32_C(1) << plane;
 	return true;
+}
+
+static void down_wake(struct engine *e)
+{
+	for (uint32_t i = 0; e->written && i < e->planes; i++)
+		if (e->written & UINT32_C(1) << i)
+			engine_plane_wake(e->plane[i]);
+	e->written = 0;
 }
 
 static void down_retry(struct engine *e, uint32_t plane)
@@ -52,6 +60,7 @@ void engine_down_retry(struct engine *e)
 {
 	for (uint32_t i = 0; i < e->planes; i++)
 		down_retry(e, i);
+	down_wake(e);
 }
 
 bool engine_down_waits(const struct engine *e)
@@ -62,7 +71,7 @@ bool engine_down_waits(const struct engine *e)
 	return false;
 }
 
-int engine_down_to(struct engine *e, uint32_t plane, const struct engine_down *m)
+static int down_to(struct engine *e, uint32_t plane, const struct engine_down *m)
 {
 	size_t data = m->type == ENGINE_DOWN_PLANE ? m->plane.data.n : 0;
 	struct engine_pending *q = w_alloc(sizeof(*q) + sizeof(*m) + data);
@@ -76,6 +85,14 @@ int engine_down_to(struct engine *e, uint32_t plane, const struct engine_down *m
 	list_add_tail(&e->pending[plane], &q->list);
 	down_retry(e, plane);
 	return 0;
+}
+
+int engine_down_to(struct engine *e, uint32_t plane, const struct engine_down *m)
+{
+	int r = down_to(e, plane, m);
+
+	down_wake(e);
+	return r;
 }
 
 /* Which plane a message is for; -1: all. An echo goes its way from any of them. */
@@ -99,14 +116,22 @@ static int down_whose(const struct engine *e, const struct engine_down *m)
 	}
 }
 
-int engine_down(struct engine *e, const struct engine_down *m)
+static int down(struct engine *e, const struct engine_down *m)
 {
 	int whose = down_whose(e, m), r = 0;
 
 	if (whose >= 0)
-		return engine_down_to(e, (uint32_t)whose, m);
+		return down_to(e, (uint32_t)whose, m);
 	for (uint32_t i = 0; r == 0 && i < e->planes; i++)
-		r = engine_down_to(e, i, m);
+		r = down_to(e, i, m);
+	return r;
+}
+
+int engine_down(struct engine *e, const struct engine_down *m)
+{
+	int r = down(e, m);
+
+	down_wake(e);
 	return r;
 }
 
@@ -208,7 +233,7 @@ static void action_plane(struct engine *e, const struct node_action *a)
 {
 	struct engine_down m = {.type = ENGINE_DOWN_PLANE, .plane = a->plane};
 
-	if (engine_down(e, &m) == 0)
+	if (down(e, &m) == 0)
 		return;
 	/* Node and plane would disagree from here on: a clean start is the only way back. */
 	os_log_line(&e->config.log, OS_ERROR, "out of memory for a message to the data path");
@@ -255,12 +280,18 @@ static void action_one(struct engine *e, const struct node_action *a)
 	}
 }
 
+/* Many messages in a row to a plane wake it once: the hellos to all neighbours are sent together.
+ * It does not wait for what may take longer than a message. */
 static void actions(struct engine *e)
 {
 	struct node_action a;
 
-	while (e->failed == 0 && node_action_next(e->node, &a))
+	while (e->failed == 0 && node_action_next(e->node, &a)) {
+		if (a.type != NODE_ACTION_PLANE)
+			down_wake(e);
 		action_one(e, &a);
+	}
+	down_wake(e);
 }
 
 void engine_turn(struct engine *e)

@@ -22,6 +22,7 @@ enum {
 	ENGINE_TUN_READS = 16,         /* a round, at most */
 	ENGINE_TUN_READS_MIN = 2,      /* when few wait */
 	ENGINE_TUN_FRAMES = 4 * ENGINE_TUN_READS, /* a round, when they are small */
+	ENGINE_WAITING = 64,       /* messages that may wait do so until there are so many */
 	ENGINE_PAUSE_FRAMES = 8,   /* small ones in a round and nothing else: a short pause, */
 	ENGINE_PAUSE_NS = 10000,   /* to which Linux adds up to 50 us, the timer slack */
 	ENGINE_FRAME_SMALL = 2048, /* bytes: four such frames count as one */
@@ -107,7 +108,8 @@ struct engine_plane {
 	size_t pool_size;
 	size_t tun_stride; /* from the buffer of a frame to the next one's; 0: there is one */
 	int epoll;
-	bool pushed; /* something went up in this round */
+	bool pushed; /* something went up in this round that the control thread is woken for */
+	unsigned int waiting; /* went up since without waking it */
 	bool tun_gone;
 	bool tun_empty;         /* when it was last looked at */
 	bool pause;             /* before it sleeps */
@@ -193,6 +195,7 @@ struct engine {
 	struct node_spis *spis;
 	struct os_wake *wake;
 	bool plane_done;
+	uint32_t written; /* bits: planes that have messages and were not woken for them */
 
 	struct engine_socket *socket;
 	size_t socket_count;

@@ -37,15 +37,19 @@ bool engine_plane_report(struct engine_plane *t, struct ring *ring, const struct
 	if (n)
 		memcpy(p + sizeof(*up), up->plane.data.p, n);
 	ring_commit(ring);
-	t->pushed = true;
+	/* The control thread looks at the rings ten times a second of its own accord. */
+	if (up->type != ENGINE_UP_PLANE || !up->plane.may_wait || ++t->waiting >= ENGINE_WAITING)
+		t->pushed = true;
 	return true;
 }
 
 static void plane_push_done(struct engine_plane *t)
 {
-	if (t->pushed)
-		os_wake_up(t->wake);
+	if (!t->pushed)
+		return;
+	os_wake_up(t->wake);
 	t->pushed = false;
+	t->waiting = 0;
 }
 
 /* What must not be lost: the control thread never waits for this one, so it will make room. */
