@@ -234,7 +234,7 @@ static bool task_is_moot(struct ike_sa *sa, const struct ike_task *t, wtime now)
 	if (sa->state != IKE_SA_UP)
 		return true;
 	if (t->type == IKE_TASK_CHILD_NEW)
-		return sa->loser;
+		return sa->loser || ike_child_newest(sa->conn);
 	if (t->type == IKE_TASK_CHILD_REKEY) {
 		c = ike_child_find(sa->conn, t->child);
 		if (!c || c->state != IKE_CHILD_UP || c->redundant)

@@ -122,6 +122,14 @@ static int neg_child(struct ike_sa *sa, const struct ike_neg *neg, wtime now,
 	return ike_child_make(&n, now, ret);
 }
 
+/* Its maker deletes it; if that is the peer, and it does not, we do. */
+static void child_retire(struct ike_child *c, int64_t patience, wtime now)
+{
+	c->redundant = true;
+	c->expire_at = wtime_add(now, patience);
+	ike_conn_wake(c->conn, c->expire_at);
+}
+
 /* Our rekey is complete, and perhaps the peer's of the same child. */
 static void child_rekeyed_by_us(struct ike_child *c, struct ike_child *old, bool lost, wtime now)
 {
@@ -132,11 +140,8 @@ static void child_rekeyed_by_us(struct ike_child *c, struct ike_child *old, bool
 		ike_child_delete(c, now);
 		return;
 	}
-	if (peers && peers->state == IKE_CHILD_UP) {
-		peers->redundant = true;
-		peers->expire_at = wtime_add(now, IKE_TIME_REPLACED);
-		ike_conn_wake(c->conn, peers->expire_at);
-	}
+	if (peers && peers->state == IKE_CHILD_UP)
+		child_retire(peers, IKE_TIME_REPLACED, now);
 	ike_child_outbound(c, now);
 	if (old)
 		ike_child_delete(old, now);
@@ -151,6 +156,49 @@ static void child_rekeyed_by_peer(struct ike_child *c, struct ike_child *old, wt
 		ike_conn_wake(c->conn, old->expire_at);
 	}
 	ike_child_outbound_later(c, wtime_add(now, IKE_TIME_OUTBOUND));
+}
+
+/* The child that the other end asked for while c was asked for by this one, or the other way. */
+static struct ike_child *child_crossing(const struct ike_child *c)
+{
+	list_for_each (it, &c->conn->children) {
+		struct ike_child *o = container_of(it, struct ike_child, node);
+
+		if (o->asked && o->ours != c->ours && o->state == IKE_CHILD_UP && !o->redundant)
+			return o;
+	}
+	return NULL;
+}
+
+/* A child beside none: where both ends have asked for one at the same time there are two, and both
+ * would be rekeyed for ever. One ends by the rule for rekeys (RFC 7296 2.8.1): that of the lowest
+ * nonce, by the endpoint that created it. If we did, and answer the other one's request now, ours
+ * is sent on until the peer must have that answer. */
+static void child_asked(struct ike_child *c, const struct ike_neg *neg, wtime now)
+{
+	struct ike_child *o;
+	bool lost;
+
+	c->asked = true;
+	c->ours = neg->initiator;
+	c->made_low = *ike_neg_low(neg);
+	o = child_crossing(c);
+	lost = o && ike_nonce_compare(&c->made_low, &o->made_low) < 0;
+	if (lost && c->ours) {
+		c->redundant = true;
+		ike_child_delete(c, now);
+		return;
+	}
+	if (lost) {
+		child_retire(c, IKE_TIME_REPLACED, now);
+		return;
+	}
+	if (o)
+		child_retire(o, o->ours ? IKE_TIME_OUTBOUND : IKE_TIME_REPLACED, now);
+	if (c->ours)
+		ike_child_outbound(c, now);
+	else
+		ike_child_outbound_later(c, wtime_add(now, IKE_TIME_OUTBOUND));
 }
 
 static bool was_early_deleted(struct ike_sa *sa, uint32_t spi)
@@ -183,10 +231,8 @@ static int complete_child(struct ike_sa *sa, struct ike_neg *neg, wtime now)
 		child_rekeyed_by_us(c, old, lost, now);
 	else if (neg->kind == IKE_NEG_CHILD_REKEY)
 		child_rekeyed_by_peer(c, old, now);
-	else if (neg->initiator)
-		ike_child_outbound(c, now);
 	else
-		ike_child_outbound_later(c, wtime_add(now, IKE_TIME_OUTBOUND));
+		child_asked(c, neg, now);
 	return 0;
 }
 

@@ -145,6 +145,16 @@ static void bad_wire(void **state)
 	}
 }
 
+/* Loses the first CREATE_CHILD_SA of an end: arg 1 of node 0, 2 of node 1. */
+static enum bed_action first_create_of(struct bed *bed, const struct bed_packet *p)
+{
+	if (bed->hits || !bed->arg || !bed_is(p, IKE_CREATE_CHILD_SA, false) ||
+		p->to != (bed->arg == 1))
+		return BED_PASS;
+	bed->hits++;
+	return BED_DROP;
+}
+
 /* Both ends rekey at once; of the four nonces (a's request, b's request, and their answers) each
  * is the lowest once. */
 static void collide(unsigned int lowest, bool ike_sa, enum ike_pq pq, int64_t apart_us)
@@ -180,6 +190,49 @@ static void collisions(void **state)
 	for (unsigned int i = 0; i < NONCES; i++)
 		for (unsigned int k = 0; k < 2 * 2 * 2; k++)
 			collide(i, k & 1, k & 2 ? IKE_PQ_OFF : IKE_PQ_PREFER, k & 4 ? 5 * W_MS : 0);
+}
+
+/* Both ends lose their child at once, and ask for another. Of the four nonces each is the lowest
+ * once; the first request of neither, of one, or of the other end is lost. */
+static void ask_at_once(unsigned int lowest, unsigned int lost, enum ike_pq pq)
+{
+	struct bed_options o = {.seed = 450 + lowest, .pq = {pq, pq}};
+	uint32_t old[2];
+	struct bed bed;
+
+	bed_open_up(&bed, &o);
+	bed.data_us = W_MS;
+	for (unsigned int i = 0; i < 2; i++) {
+		old[i] = bed.node[i].outbound;
+		ike_child_delete(ike_child_newest(bed_conn(&bed, i)), bed.now);
+	}
+	bed.filter = first_create_of;
+	bed.arg = (int)lost;
+	bed.node[0].first_byte = lowest == 0 ? 0x00 : 0x80;
+	bed.node[1].first_byte = lowest == 1 ? 0x00 : 0xa0;
+	/* One way takes 10 ms: the DELETEs are there, and the requests that follow on their way. */
+	bed_run(&bed, 15 * W_MS);
+	bed.node[0].first_byte = lowest == 2 ? 0x00 : 0x90;
+	bed.node[1].first_byte = lowest == 3 ? 0x00 : 0xb0;
+	bed_run(&bed, 10 * W_MS);
+	bed.node[0].first_byte = bed.node[1].first_byte = -1;
+	while (bed.node[0].outbound == old[0] || bed.node[1].outbound == old[1])
+		bed_run(&bed, W_MS);
+	assert_true(bed_run_until_up(&bed, 5 * W_SEC));
+	bed.lost_data = 0;
+	bed_run(&bed, 60 * W_SEC);
+	assert_true(bed_is_tidy(&bed));
+	assert_int_equal(bed.lost_data, 0);
+	assert_int_equal(bed.node[0].downs + bed.node[1].downs, 0);
+	bed_close(&bed);
+}
+
+static void both_ask_for_a_child(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < NONCES; i++)
+		for (unsigned int k = 0; k < 3 * 2; k++)
+			ask_at_once(i, k % 3, k / 3 ? IKE_PQ_OFF : IKE_PQ_PREFER);
 }
 
 /* Collisions on a bad wire: whatever is lost, doubled or late, the ends agree again. */
@@ -581,6 +634,7 @@ int main(void)
 		cmocka_unit_test(bad_wire),
 		cmocka_unit_test(collisions),
 		cmocka_unit_test(collisions_bad_wire),
+		cmocka_unit_test(both_ask_for_a_child),
 		cmocka_unit_test(ike_crosses_child),
 		cmocka_unit_test(child_waits_behind_collision),
 		cmocka_unit_test(lost_collisions),

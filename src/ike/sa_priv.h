@@ -150,13 +150,15 @@ struct ike_child {
 	struct ike_child_info info;
 	enum ike_child_state state;
 	bool confirmed;    /* the peer has it: we began its exchange, or were shown */
-	bool redundant;    /* lost a rekey collision: never outbound, its maker deletes it */
+	bool redundant;    /* lost a collision: never outbound, its maker deletes it */
 	wtime rekey_at;    /* when a rekey is queued; info.rekey_at is what was planned first */
 	wtime expire_at;   /* hard end, or end of patience with the peer */
 	wtime down_at;     /* GONE: when CHILD_DOWN is due */
 	bool has_peer_low; /* the peer's rekey of it was answered: */
 	struct ike_nonce peer_low; /* the lower nonce of that exchange */
 	uint32_t peer_child;       /* the child that it made, 0: not yet */
+	bool asked, ours;          /* made by CREATE_CHILD_SA in no other's place; by our request */
+	struct ike_nonce made_low; /* asked: the lower nonce of that exchange */
 };
 
 /* ---- IKE SAs ---- */
