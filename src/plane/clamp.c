@@ -97,8 +97,8 @@ enum plane_edge stage_clamp(struct plane *p, struct pkt *k)
 	back = k->in && !k->pair->link ? answers_mtu(p, k) : UINT16_MAX;
 	if (back < mtu)
 		mtu = back;
-	if (k->ip.family == IP6 && mtu < IP6_MTU_MIN)
-		mtu = IP6_MTU_MIN;
+	/* Below 1280 bytes, too: a segment may be smaller than what IPv6 has to carry, and then it
+	 * needs no outer fragments, which not every path takes. */
 	if (mtu > headers)
 		clamp(k, mtu - headers);
 	return EDGE_NEXT;

@@ -128,12 +128,12 @@ def test_helpers_keep_the_order_while_keys_change(lab, helpers):
         assert not any(checksum_errors(node.ns).values())
 
 
-def narrow_in_the_middle(lab, family):
-    """A mesh of two with two routers between them, whose link takes 1400 bytes."""
+def narrow_in_the_middle(lab, family, middle=1400):
+    """A mesh of two with two routers between them, whose link takes so many bytes."""
     mesh = Mesh(lab, 2)
     one, two = mesh.spaces
     near, far = lab.ns("near", forward=True), lab.ns("far", forward=True)
-    for a, b, net, mtu in ((one, near, 1, 1500), (near, far, 2, 1400), (far, two, 3, 1500)):
+    for a, b, net, mtu in ((one, near, 1, 1500), (near, far, 2, middle), (far, two, 3, 1500)):
         lab.veth(a, b, f"10.{net}.0.1/24 fd0{net}::1/64", f"10.{net}.0.2/24 fd0{net}::2/64",
                  mtu=mtu)
     for ns, nets, gateway in ((one, (2, 3), "1{}2"), (near, (3,), "2{}2"), (far, (1,), "2{}1"),
