@@ -92,6 +92,16 @@ struct conf_policy {
 
 enum conf_pq { CONF_PQ_PREFER, CONF_PQ_REQUIRE, CONF_PQ_OFF };
 enum conf_switch { CONF_AUTO, CONF_ON, CONF_OFF };
+/* What the kernel or the device can take over, each with a switch of its own. */
+enum conf_offload {
+	CONF_UDP_GSO,   /* many datagrams of one size in one send (UDP_SEGMENT) */
+	CONF_UDP_GRO,   /* and in one buffer received (UDP_GRO) */
+	CONF_TUN_TSO,   /* the kernel hands over TCP superpackets, */
+	CONF_TUN_USO,   /* and such of UDP */
+	CONF_MERGE_TCP, /* TCP packets are merged into superpackets for the kernel, */
+	CONF_MERGE_UDP, /* and those of UDP */
+	CONF_OFFLOADS
+};
 /* Whose code seals packets; auto: the fastest that is there and proves itself. */
 enum conf_crypto { CONF_CRYPTO_AUTO, CONF_CRYPTO_OPENSSL, CONF_CRYPTO_IPSEC_MB };
 enum { CONF_THREADS_MAX = 16, CONF_HELPERS_AUTO = CONF_THREADS_MAX + 1 };
@@ -176,7 +186,8 @@ struct config {
 		bool masquerade; /* default false */
 	} exit;
 	struct {
-		enum conf_switch tun_gso, udp_gso, udp_gro, aqm;
+		/* tun_gso: off for all four of the TUN; else each has its own */
+		enum conf_switch offload[CONF_OFFLOADS], tun_gso, aqm;
 		enum conf_crypto crypto;
 		uint32_t threads; /* 1 to CONF_THREADS_MAX; 0: auto, one a core */
 		uint32_t helpers; /* 0 (default) to CONF_THREADS_MAX, or CONF_HELPERS_AUTO */
@@ -248,6 +259,11 @@ void conf_errors_free(struct conf_errors *e);
 
 /* A level of the log by its word: error, warning, info, debug. 0 or -EINVAL. */
 int conf_log_parse(const char *word, enum conf_log *ret);
+/* A switch by its name in the configuration. 0 or -EINVAL. */
+int conf_offload_parse(const char *word, enum conf_offload *ret);
+const char *conf_offload_name(enum conf_offload o);
+/* What a configuration lets be used: bits, 1 << enum conf_offload. */
+unsigned int conf_offloads(const struct config *c);
 /* Glob over names: "*" and "?" only. */
 bool conf_glob(const char *pattern, const char *text);
 /* Whether a node of the registry is this one; ranet means any of its name by that. */

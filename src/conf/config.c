@@ -468,8 +468,12 @@ static const struct field ike_fields[] = {
 
 static const struct field offload_fields[] = {
 	{"tun_gso", FIELD_SWITCH, offsetof(struct config, plane.tun_gso)},
-	{"udp_gso", FIELD_SWITCH, offsetof(struct config, plane.udp_gso)},
-	{"udp_gro", FIELD_SWITCH, offsetof(struct config, plane.udp_gro)},
+	{"udp_gso", FIELD_SWITCH, offsetof(struct config, plane.offload[CONF_UDP_GSO])},
+	{"udp_gro", FIELD_SWITCH, offsetof(struct config, plane.offload[CONF_UDP_GRO])},
+	{"tun_tso", FIELD_SWITCH, offsetof(struct config, plane.offload[CONF_TUN_TSO])},
+	{"tun_uso", FIELD_SWITCH, offsetof(struct config, plane.offload[CONF_TUN_USO])},
+	{"merge_tcp", FIELD_SWITCH, offsetof(struct config, plane.offload[CONF_MERGE_TCP])},
+	{"merge_udp", FIELD_SWITCH, offsetof(struct config, plane.offload[CONF_MERGE_UDP])},
 	{NULL},
 };
 

@@ -60,7 +60,7 @@ static const char every_key[] =
 	"ike: {post_quantum: require, lifetime: 90m, child_lifetime: 7500ms, dpd: 3s}\n"
 	"plane: {threads: 3, helpers: 2, crypto: ipsec-mb, offload: {tun_gso: on, udp_gso: off, "
 	"udp_gro: "
-	"auto}, aqm: off}\n"
+	"auto, tun_tso: on, tun_uso: off, merge_tcp: off, merge_udp: on}, aqm: off}\n"
 	"control: {socket: /tmp/sock, group: adm}\n"
 	"log: debug\n";
 
@@ -153,8 +153,8 @@ static void the_rest_is_read(void **state)
 	assert_int_equal(c->plane.aqm, CONF_OFF);
 	assert_int_equal(c->plane.threads, 3);
 	assert_int_equal(c->plane.helpers, 2);
-	assert_int_equal(c->plane.udp_gso, CONF_OFF);
-	assert_int_equal(c->plane.udp_gro, CONF_AUTO);
+	assert_int_equal(c->plane.offload[CONF_UDP_GSO], CONF_OFF);
+	assert_int_equal(c->plane.offload[CONF_UDP_GRO], CONF_AUTO);
 	assert_string_equal(c->control.socket, "/tmp/sock");
 	assert_string_equal(c->control.group, "adm");
 	assert_int_equal(c->log, CONF_LOG_DEBUG);

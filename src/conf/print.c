@@ -190,12 +190,12 @@ int config_print(const struct config *c, struct buf *b)
 		buf_add_str(b, "helpers: auto, ");
 	else
 		buf_printf(b, "helpers: %u, ", c->plane.helpers);
-	buf_printf(b,
-		"crypto: %s, offload: {tun_gso: %s, udp_gso: %s, udp_gro: %s}, "
-		"aqm: %s}\n"
-		"control: {",
-		crypto[c->plane.crypto], sw[c->plane.tun_gso], sw[c->plane.udp_gso],
-		sw[c->plane.udp_gro], sw[c->plane.aqm]);
+	buf_printf(b, "crypto: %s, offload: {tun_gso: %s", crypto[c->plane.crypto],
+		sw[c->plane.tun_gso]);
+	for (unsigned int i = 0; i < CONF_OFFLOADS; i++)
+		buf_printf(b, ", %s: %s", conf_offload_name((enum conf_offload)i),
+			sw[c->plane.offload[i]]);
+	buf_printf(b, "}, aqm: %s}\ncontrol: {", sw[c->plane.aqm]);
 	key_text(b, "socket", c->control.socket);
 	key_text(b, ", group", c->control.group);
 	buf_printf(b, "}\nlog: %s\n", log[c->log]);

@@ -24,6 +24,7 @@ static const struct {
 	[CTL_DOWN] = {"down", true, true, true},
 	[CTL_UP] = {"up", true, true, true},
 	[CTL_LOG] = {"log", true, true, true},
+	[CTL_OFFLOAD] = {"offload", true, true, true},
 	[CTL_VERSION] = {"version", false, false, false},
 };
 

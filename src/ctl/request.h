@@ -16,11 +16,12 @@ enum ctl_command {
 	CTL_PING,  /* argument: a node */
 	CTL_POLICIES,
 	CTL_DROPS,
-	CTL_RELOAD, /* dry_run, force */
-	CTL_REKEY,  /* argument: a peer */
-	CTL_DOWN,   /* argument: a peer */
-	CTL_UP,     /* argument: a peer */
-	CTL_LOG,    /* argument: a level */
+	CTL_RELOAD,  /* dry_run, force */
+	CTL_REKEY,   /* argument: a peer */
+	CTL_DOWN,    /* argument: a peer */
+	CTL_UP,      /* argument: a peer */
+	CTL_LOG,     /* argument: a level */
+	CTL_OFFLOAD, /* argument: "NAME on", off or auto */
 	CTL_VERSION,
 	CTL_COMMAND_COUNT
 };

@@ -138,7 +138,7 @@ static void what_is_written_reads_back(void **state)
 		if (c == CTL_RELOAD)
 			q.dry_run = q.force = true;
 		if (c == CTL_UP || c == CTL_DOWN || c == CTL_REKEY || c == CTL_LOG ||
-			c == CTL_ROUTES || c == CTL_TRACE || c == CTL_PING)
+			c == CTL_OFFLOAD || c == CTL_ROUTES || c == CTL_TRACE || c == CTL_PING)
 			strcpy(q.argument, "a \"b\"\\\n/\xc3\xbc");
 		if (c == CTL_LOG)
 			strcpy(q.argument, "warning");
@@ -159,7 +159,7 @@ static void commands_have_names_and_rights(void **state)
 	(void)state;
 	for (int c = 0; c < CTL_COMMAND_COUNT; c++) {
 		bool changes = c == CTL_RELOAD || c == CTL_REKEY || c == CTL_DOWN || c == CTL_UP ||
-			c == CTL_LOG;
+			c == CTL_LOG || c == CTL_OFFLOAD;
 
 		assert_non_null(ctl_command_name((enum ctl_command)c));
 		assert_int_equal(ctl_command_changes((enum ctl_command)c), changes);

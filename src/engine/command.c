@@ -40,6 +40,7 @@ int engine_reload(struct engine *e, struct engine_reload *r)
 		if (engine_excluded_set(e, node_applied(e->node)) < 0)
 			buf_add_str(&r->warnings,
 				"out of memory: underlay.exclude_interfaces is as before\n");
+		engine_offload_reload(e, node_applied(e->node));
 		e->underlay_at = os_now();
 		buf_free(&e->warn_reload);
 		buf_free(&e->warn_files);
@@ -142,7 +143,10 @@ static void request_node(struct engine *e, struct view line, struct buf *reply)
 		.warnings = warnings,
 		.crypto = e->config.crypto ? crypto_backend_text(e->config.crypto)
 					   : crypto_version(),
-		.started = e->started};
+		.started = e->started,
+		.offload_on = e->offload,
+		.offload_used = engine_offload_used(e),
+		.offload_command = e->offload_command};
 
 	for (uint32_t i = 0; i < e->planes; i++)
 		plane_counters(e->plane[i]->plane, &counters[i]);
@@ -172,6 +176,10 @@ void engine_request(void *engine, const struct os_peer *peer, struct view line, 
 		break;
 	case NODE_REQUEST_LOG:
 		e->config.log.level = (enum os_level)q.level;
+		node_reply_done(reply, NULL);
+		break;
+	case NODE_REQUEST_OFFLOAD:
+		engine_offload_command(e, q.offload, q.to);
 		node_reply_done(reply, NULL);
 		break;
 	case NODE_REQUEST_COMMAND:

@@ -68,9 +68,7 @@ static uint32_t helpers(const struct config *c, uint32_t planes)
 /* What is needed of the configuration after the node owns it. */
 static int keep_config(struct engine *e, const struct config *c)
 {
-	e->tun_gso = c->plane.tun_gso != CONF_OFF;
-	e->udp_gso = c->plane.udp_gso != CONF_OFF;
-	e->udp_gro = c->plane.udp_gro != CONF_OFF;
+	engine_offload_start(e, c);
 	e->planes = c->plane.threads ? c->plane.threads : cores();
 	e->helpers = helpers(c, e->planes);
 	for (uint32_t i = 0; i < e->planes; i++) {
@@ -81,6 +79,7 @@ static int keep_config(struct engine *e, const struct config *c)
 		e->plane[i] = t;
 		t->epoll = t->event = -1;
 		t->planes = e->plane;
+		t->offload = e->offload;
 		t->config.number = i;
 		t->config.planes = e->planes;
 		t->config.helpers = e->helpers;

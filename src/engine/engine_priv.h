@@ -39,6 +39,7 @@ enum {
 	ENGINE_RESTORE_LOG_US = 10000000, /* between two lines about it */
 	ENGINE_HOST_US = 500000,          /* between two looks at the host's routes */
 	ENGINE_FORWARD_US = 1000000,      /* between two looks at the firewall */
+	ENGINE_GRO_US = 1000000,          /* for a socket to run empty */
 	ENGINE_TUN_US = 1000000,          /* between two tries to make the TUN again */
 	ENGINE_NAT_RETRY_US = 30000000,   /* after rules that could not be set up */
 	ENGINE_NAT_ORDER_US = 15000000,   /* the helper may take to set them up */
@@ -60,13 +61,19 @@ static inline struct os_udp *engine_socket_of(const struct engine_sockets *s, si
 	return s && index < s->count ? s->udp[index * s->planes + plane] : NULL;
 }
 
-enum engine_down_type { ENGINE_DOWN_PLANE, ENGINE_DOWN_SOCKETS, ENGINE_DOWN_TUN };
+enum engine_down_type {
+	ENGINE_DOWN_PLANE,
+	ENGINE_DOWN_SOCKETS,
+	ENGINE_DOWN_TUN,
+	ENGINE_DOWN_OFFLOAD, /* offload, changed: of plane.offload, what is the plane thread's */
+};
 
 struct engine_down {
 	enum engine_down_type type;
 	struct plane_down plane; /* its data follows this struct */
 	const struct engine_sockets *sockets;
-	struct os_tun *tun; /* TUN: to be used from now on */
+	struct os_tun *tun;            /* TUN: to be used from now on */
+	unsigned int offload, changed; /* bits as conf_offloads() */
 };
 
 enum engine_up_type {
@@ -113,6 +120,8 @@ struct engine_plane {
 	bool tun_gone;
 	bool tun_empty;         /* when it was last looked at */
 	bool pause;             /* before it sleeps */
+	unsigned int offload;   /* switched on: bits as conf_offloads() */
+	wtime gro_by;           /* then UDP_GRO is switched at last, see udp_gro() */
 	wtime too_long_at;      /* not before it is TOO_LONG told again */
 	size_t first_socket;    /* who is read first, by turns */
 	uint64_t ready;         /* what is not known to be empty: see plane_thread.c */
@@ -128,6 +137,7 @@ struct engine_plane {
 	struct os_wake *wake;         /* the control thread */
 	int event;                    /* wakes the plane thread */
 	_Atomic bool asleep, stop, stopped;
+	_Atomic unsigned int merging; /* PLANE_MERGE_*: what it does merge */
 };
 
 /* A socket as it was opened. */
@@ -184,7 +194,9 @@ struct engine {
 	wtime underlay_at;
 	struct os_file_watch *watch;
 	char *tun_netns, *underlay_netns, *underlay_vrf;
-	bool tun_gso, udp_gso, udp_gro;
+	/* of plane.offload, bits as conf_offloads(): switched on, in the configuration, and those
+	 * that a command set */
+	unsigned int offload, offload_conf, offload_command;
 
 	struct engine_plane *plane[ENGINE_PLANES]; /* owned */
 	pthread_t thread[ENGINE_PLANES];
@@ -252,6 +264,8 @@ void engine_plane_send(struct engine_plane *t);
 unsigned int engine_plane_write(struct engine_plane *t, const struct tun_tx *f, size_t n);
 /* Merges those kinds no more; a line for the log, once. Between rounds only. */
 void engine_plane_merge_off(struct engine_plane *t, unsigned int kinds);
+/* Merges these kinds, PLANE_MERGE_*, as far as the TUN takes them. */
+void engine_plane_merge(struct engine_plane *t, unsigned int kinds, wtime now);
 /* Report to the control thread (the plane's own reports come by the callback). False: no room. */
 bool engine_plane_report(struct engine_plane *t, struct ring *ring, const struct engine_up *up);
 /* Wakes it from the control side, when it sleeps. */
@@ -291,7 +305,16 @@ void engine_host_watch(struct engine *e);
 void engine_host_picks(struct engine *e);
 /* Reads them for the node, when they changed and not too often. */
 void engine_host(struct engine *e, wtime now);
+/* ---- offload.c ---- */
+void engine_offload_start(struct engine *e, const struct config *c);
+/* What the new configuration has otherwise than the old one. */
+void engine_offload_reload(struct engine *e, const struct config *c);
+void engine_offload_command(struct engine *e, enum conf_offload which, enum conf_switch to);
+/* What is in use: bits as conf_offloads(). */
+unsigned int engine_offload_used(const struct engine *e);
 /* ---- tun.c ---- */
+/* How the TUN is to be. */
+struct os_tun_config engine_tun_config(const struct engine *e, const struct config *c);
 /* Makes the TUN that the configuration wants, a queue for each plane. 0 or a negative errno with a
  * line in error. */
 int engine_tun_open(struct engine *e, const struct config *c,

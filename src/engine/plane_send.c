@@ -39,6 +39,9 @@ static void send_udp_run(struct engine_plane *t, const struct udp_tx *tx, size_t
 	}
 	gso = os_udp_facts(u).gso;
 	t->net->udp_send(u, tx, n, &r);
+	for (size_t i = 0; gso && i < n; i++)
+		if (tx[i].segments > 1)
+			plane_count_segmented(t->plane, &tx[i]);
 	if (r.failed)
 		plane_count_drop(t->plane, DROP_TX_ERROR, r.failed);
 	if (r.full)
@@ -124,9 +127,24 @@ unsigned int engine_plane_write(struct engine_plane *t, const struct tun_tx *f, 
 	return refused;
 }
 
+void engine_plane_merge(struct engine_plane *t, unsigned int kinds, wtime now)
+{
+	struct os_tun_facts f = os_tun_facts(t->tun);
+	struct plane_down m = {.type = PLANE_DOWN_MERGE, .flags = kinds};
+
+	if (!f.merge_tcp)
+		m.flags &= ~(unsigned int)PLANE_MERGE_TCP;
+	if (!f.merge_udp)
+		m.flags &= ~(unsigned int)PLANE_MERGE_UDP;
+	t->config.merge_tcp = m.flags & PLANE_MERGE_TCP;
+	t->config.merge_udp = m.flags & PLANE_MERGE_UDP;
+	atomic_store(&t->merging, m.flags);
+	plane_down(t->plane, &m, now);
+}
+
 void engine_plane_merge_off(struct engine_plane *t, unsigned int kinds)
 {
-	struct plane_down m = {.type = PLANE_DOWN_MERGE};
+	unsigned int left = atomic_load(&t->merging) & ~kinds;
 
 	if (kinds & PLANE_MERGE_TCP && t->config.merge_tcp)
 		send_log(t, OS_WARNING,
@@ -136,11 +154,7 @@ void engine_plane_merge_off(struct engine_plane *t, unsigned int kinds)
 		send_log(t, OS_WARNING,
 			"TUN: the kernel refuses merged UDP packets; they are "
 			"written one by one from now on");
-	t->config.merge_tcp &= !(kinds & PLANE_MERGE_TCP);
-	t->config.merge_udp &= !(kinds & PLANE_MERGE_UDP);
-	m.flags = (t->config.merge_tcp ? PLANE_MERGE_TCP : 0U) |
-		(t->config.merge_udp ? PLANE_MERGE_UDP : 0U);
-	plane_down(t->plane, &m, os_now());
+	engine_plane_merge(t, left, os_now());
 }
 
 void engine_plane_send(struct engine_plane *t)

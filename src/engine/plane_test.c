@@ -50,7 +50,8 @@ static ssize_t picky_writev(void *ctx, int fd, const struct iovec *iov, int n)
 static void plane_open(struct engine_plane *t, struct picky *picky)
 {
 	struct os_tun_config c = {.name = "weft-test0",
-		.gso = true,
+		.tso = true,
+		.uso = true,
 		.writev = picky_writev,
 		.writev_ctx = picky};
 	struct engine_config e = {.net = os_net_linux()};
@@ -59,8 +60,9 @@ static void plane_open(struct engine_plane *t, struct picky *picky)
 	memset(t, 0, sizeof(*t));
 	t->epoll = t->event = -1;
 	assert_int_equal(e.net->tun_open(&c, &t->tun, &error), 0);
+	t->offload = ~0U;
 	assert_int_equal(engine_plane_init(t, &e), 0);
-	t->config.merge_tcp = t->config.merge_udp = true;
+	assert_true(t->config.merge_tcp && t->config.merge_udp);
 }
 
 static void plane_close(struct engine_plane *t)

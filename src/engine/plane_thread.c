@@ -144,8 +144,11 @@ int engine_plane_init(struct engine_plane *t, const struct engine_config *c)
 	t->net = c->net;
 	t->config.up = plane_up;
 	t->config.up_ctx = t;
-	t->config.merge_tcp = tun.tso;
-	t->config.merge_udp = tun.uso;
+	t->config.merge_tcp = tun.merge_tcp && t->offload & 1U << CONF_MERGE_TCP;
+	t->config.merge_udp = tun.merge_udp && t->offload & 1U << CONF_MERGE_UDP;
+	atomic_store(&t->merging,
+		(t->config.merge_tcp ? PLANE_MERGE_TCP : 0U) |
+			(t->config.merge_udp ? PLANE_MERGE_UDP : 0U));
 	t->config.segments_max = OS_UDP_SEGMENTS;
 	t->tun_reads = ENGINE_TUN_READS_MIN;
 	t->tun_empty = true;
@@ -233,26 +236,48 @@ static void plane_tun_gone(struct engine_plane *t)
 	plane_report_sure(t, &up);
 }
 
+/* As plane.offload has it. */
+static unsigned int merge_kinds(const struct engine_plane *t)
+{
+	return (t->offload & 1U << CONF_MERGE_TCP ? PLANE_MERGE_TCP : 0U) |
+		(t->offload & 1U << CONF_MERGE_UDP ? PLANE_MERGE_UDP : 0U);
+}
+
 /* Takes another TUN; the old one goes back to who may close it. */
 static void plane_tun(struct engine_plane *t, struct os_tun *tun, wtime now)
 {
 	struct engine_up up = {.type = ENGINE_UP_TUN_LET_GO, .tun = t->tun};
-	struct os_tun_facts f = os_tun_facts(tun);
-	struct plane_down m = {.type = PLANE_DOWN_MERGE,
-		.flags = (f.tso ? PLANE_MERGE_TCP : 0U) | (f.uso ? PLANE_MERGE_UDP : 0U)};
 
 	if (!t->tun_gone)
 		plane_forget_tun(t);
 	t->tun = tun;
 	t->tun_gone = false;
 	t->tun_empty = true;
-	t->config.merge_tcp = f.tso;
-	t->config.merge_udp = f.uso;
-	plane_down(t->plane, &m, now);
+	engine_plane_merge(t, merge_kinds(t), now);
 	t->ready |= READY_TUN;
 	plane_report_sure(t, &up);
 	if (plane_watch_tun(t) < 0)
 		plane_tun_gone(t); /* without memory for it; another is tried later */
+}
+
+/* Switches. What the kernel refused to merge stays refused unless that very switch was moved. */
+static void plane_offload(struct engine_plane *t, const struct engine_down *m, wtime now)
+{
+	unsigned int kinds = atomic_load(&t->merging);
+
+	t->offload = m->offload;
+	if (m->changed & 1U << CONF_MERGE_TCP)
+		kinds = (kinds & ~(unsigned int)PLANE_MERGE_TCP) |
+			(merge_kinds(t) & PLANE_MERGE_TCP);
+	if (m->changed & 1U << CONF_MERGE_UDP)
+		kinds = (kinds & ~(unsigned int)PLANE_MERGE_UDP) |
+			(merge_kinds(t) & PLANE_MERGE_UDP);
+	engine_plane_merge(t, kinds, now);
+	/* each socket is read once, and then switched */
+	t->gro_by = wtime_add(now, ENGINE_GRO_US);
+	for (size_t i = 0; t->sockets && i < t->sockets->count; i++)
+		if (engine_socket_of(t->sockets, i, t->config.number))
+			t->ready |= ready_bit(i);
 }
 
 static void round_down(struct engine_plane *t, wtime now)
@@ -275,6 +300,8 @@ static void round_down(struct engine_plane *t, wtime now)
 			if (i > 0)
 				return; /* what was merged for the old one leaves first */
 			plane_tun(t, m.tun, now);
+		} else if (m.type == ENGINE_DOWN_OFFLOAD) {
+			plane_offload(t, &m, now);
 		} else {
 			m.plane.data = view_of(p + sizeof(m), m.plane.data.n);
 			plane_down(t->plane, &m.plane, now);
@@ -339,6 +366,17 @@ static int drop_excluded(struct engine_plane *t, struct udp_rx *rx, int n)
 	return kept;
 }
 
+/* UDP_GRO as its switch is, once nothing waits in the socket: the kernel cannot take apart what it
+ * joined before. One that never runs empty is switched all the same, after a while. */
+static void udp_gro(const struct engine_plane *t, struct os_udp *u, bool empty, wtime now)
+{
+	struct os_udp_facts f = os_udp_facts(u);
+	bool on = t->offload & 1U << CONF_UDP_GRO && f.gro_can;
+
+	if (f.gro != on && (on || empty || wtime_due(t->gro_by, now)))
+		t->net->udp_gro(u, on);
+}
+
 /* The sockets share the buffers of a round; the first to be read changes by turns. */
 static void round_udp(struct engine_plane *t, wtime now)
 {
@@ -357,6 +395,7 @@ static void round_udp(struct engine_plane *t, wtime now)
 		/* Fewer than there was room for: it is empty, or told of an error. */
 		if (n < 0 || (size_t)n < room)
 			t->ready &= ~ready_bit(which);
+		udp_gro(t, u, n < 0 || (size_t)n < room, now);
 		if (n <= 0)
 			continue;
 		used += (size_t)n;

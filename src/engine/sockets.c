@@ -46,8 +46,8 @@ static int socket_open(struct engine *e, size_t i, const struct node_socket *wan
 		.interface = want->interface,
 		.netns = e->underlay_netns,
 		.mark = want->fwmark,
-		.gso = e->udp_gso,
-		.gro = e->udp_gro,
+		.gso = e->offload & 1U << CONF_UDP_GSO,
+		.gro = e->offload & 1U << CONF_UDP_GRO,
 		.siblings = e->planes};
 	struct engine_socket *s = &e->socket[i];
 	int r = e->config.net->udp_open(&c, &s->udp, error);

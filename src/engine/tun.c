@@ -12,14 +12,20 @@ static void tun_close_all(struct engine *e, struct os_tun *const *tun)
 			e->config.net->tun_close(tun[i]);
 }
 
+struct os_tun_config engine_tun_config(const struct engine *e, const struct config *c)
+{
+	return (struct os_tun_config){.name = c->tun.name,
+		.netns = e->tun_netns,
+		.many = e->planes > 1,
+		.tso = e->offload & 1U << CONF_TUN_TSO,
+		.uso = e->offload & 1U << CONF_TUN_USO,
+		.apart = true};
+}
+
 int engine_tun_open(struct engine *e, const struct config *c,
 	struct os_tun *ret[static ENGINE_PLANES], struct buf *error)
 {
-	struct os_tun_config k = {.name = c->tun.name,
-		.netns = e->tun_netns,
-		.many = e->planes > 1,
-		.gso = e->tun_gso,
-		.apart = true};
+	struct os_tun_config k = engine_tun_config(e, c);
 	struct os_tun *tun[ENGINE_PLANES] = {NULL};
 	int r = 0;
 

@@ -354,9 +354,6 @@ static int check_fixed(const struct config *a, const struct config *b, struct bu
 	if (!equal_text(a->control.socket, b->control.socket) ||
 		!equal_text(a->control.group, b->control.group))
 		return refuse_restart(report, "control.socket or control.group");
-	if (a->plane.tun_gso != b->plane.tun_gso || a->plane.udp_gso != b->plane.udp_gso ||
-		a->plane.udp_gro != b->plane.udp_gro)
-		return refuse_restart(report, "plane.offload");
 	if (a->plane.crypto != b->plane.crypto)
 		return refuse_restart(report, "plane.crypto");
 	if (a->plane.threads != b->plane.threads)

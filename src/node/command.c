@@ -140,6 +140,11 @@ uint32_t node_command(struct node *n, struct view request, const struct node_out
 	case CTL_LOG: /* a level that exists is the outside's business */
 		json_string(&j, "error", "no such level: error, warning, info or debug");
 		break;
+	case CTL_OFFLOAD: /* one that exists likewise */
+		json_string(&j, "error",
+			"an offload and on, off or auto: udp_gso, udp_gro, tun_tso, tun_uso, "
+			"merge_tcp, merge_udp");
+		break;
 	case CTL_TRACE:
 	case CTL_PING:
 	case CTL_RELOAD:

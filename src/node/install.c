@@ -25,13 +25,46 @@ static void drop_if_gone(struct node_child *c)
 	w_free(c);
 }
 
+/* Of the numbers that an inbound SA's peer used, those that did not come. */
+static uint64_t lost_of(const struct tunnel_sa *in)
+{
+	uint64_t numbers = __atomic_load_n(&in->numbers, __ATOMIC_RELAXED);
+	uint64_t highest = __atomic_load_n(&in->highest, __ATOMIC_RELAXED);
+
+	return highest > numbers ? highest - numbers : 0;
+}
+
+/* An SA goes, what it lost stays counted. */
+static void lost_count(struct node *n, const struct tunnel_sa *in)
+{
+	struct node_link *l = in->slot < n->slots ? n->slot[in->slot] : NULL;
+
+	if (l)
+		l->lost += lost_of(in);
+}
+
+uint64_t node_lost(const struct node *n, const struct node_link *l)
+{
+	uint64_t lost = l->lost;
+
+	list_for_each (it, &n->children) {
+		const struct node_child *c = container_of(it, struct node_child, list);
+
+		if (c->slot == l->slot && c->in)
+			lost += lost_of(c->in);
+	}
+	return lost;
+}
+
 void node_sa_gone(struct node *n, struct tunnel_sa *sa)
 {
 	struct node_child *c = find_child(n, sa->child);
 
 	if (c) {
-		if (c->in == sa)
+		if (c->in == sa) {
+			lost_count(n, sa);
 			c->in = NULL;
+		}
 		if (c->out == sa)
 			c->out = NULL;
 		drop_if_gone(c);

@@ -163,6 +163,9 @@ struct node_outside {
 	const char *const *warnings; /* lines; NULL-ended */
 	const char *crypto;          /* "OpenSSL 3.5.9" */
 	wtime started;
+	/* of plane.offload, bits as conf_offloads(): switched on; in use (less, when the kernel or
+	 * a device refuses); set by command, not by the configuration */
+	unsigned int offload_on, offload_used, offload_command;
 };
 
 /* Runs one request of the control socket (a JSON object as in the control protocol) and writes the
@@ -185,12 +188,15 @@ enum node_request_type {
 	NODE_REQUEST_COMMAND, /* node_command() answers, errors included */
 	NODE_REQUEST_RELOAD,  /* dry_run, force */
 	NODE_REQUEST_LOG,     /* level */
+	NODE_REQUEST_OFFLOAD, /* offload, to */
 };
 
 struct node_request {
 	enum node_request_type type;
 	bool dry_run, force;
 	enum conf_log level;
+	enum conf_offload offload;
+	enum conf_switch to; /* AUTO: as the configuration has it */
 };
 
 /* Looks at a request; what cannot be read is a COMMAND. */

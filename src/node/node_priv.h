@@ -103,6 +103,7 @@ struct node_link {
 	uint32_t loss_child;
 	wtime loss_since;
 	uint64_t loss_highest, loss_numbers;
+	uint64_t lost; /* of the peer's numbers, by SAs that are gone: see node_lost() */
 	bool has_loss;
 	double loss;
 	wtime child_retry_at; /* 0: nothing to retry */
@@ -327,6 +328,8 @@ const struct node_child *node_outbound(const struct node_link *l);
 /* Handles every waiting IKE event. */
 void node_ike_events(struct node *n, wtime now);
 void node_sa_gone(struct node *n, struct tunnel_sa *sa);
+/* Of all that the peer of a link sealed, what did not come. */
+uint64_t node_lost(const struct node *n, const struct node_link *l);
 /* Frees what the plane can no longer bring back. */
 void node_children_free(struct node *n);
 

@@ -24,6 +24,27 @@ void node_tunnel_free(struct plane_config *c)
 	c->table = NULL;
 }
 
+/* "udp_gso off" */
+static bool offload_parse(const char *argument, struct node_request *ret)
+{
+	static const char *const words[] =
+		{[CONF_AUTO] = "auto", [CONF_ON] = "on", [CONF_OFF] = "off"};
+	const char *space = strchr(argument, ' ');
+	size_t n = space ? (size_t)(space - argument) : 0;
+	char name[CTL_FROM];
+
+	if (n == 0 || n >= sizeof(name))
+		return false;
+	memcpy(name, argument, n);
+	name[n] = 0;
+	for (unsigned int i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (strcmp(space + 1, words[i]) == 0) {
+			ret->to = (enum conf_switch)i;
+			return conf_offload_parse(name, &ret->offload) == 0;
+		}
+	return false;
+}
+
 void node_request_parse(struct view request, struct node_request *ret)
 {
 	struct buf error = {0};
@@ -37,6 +58,8 @@ void node_request_parse(struct view request, struct node_request *ret)
 			ret->force = r.force;
 		} else if (r.command == CTL_LOG && conf_log_parse(r.argument, &ret->level) == 0) {
 			ret->type = NODE_REQUEST_LOG;
+		} else if (r.command == CTL_OFFLOAD && offload_parse(r.argument, ret)) {
+			ret->type = NODE_REQUEST_OFFLOAD;
 		}
 	}
 	buf_free(&error);

@@ -57,6 +57,10 @@ void node_link_metric(const struct node *n, const struct node_link *l, struct js
 		json_real(j, "loss", i.loss);
 	else
 		json_null(j, "loss");
+	if (known)
+		json_real(j, "loss_hellos", i.loss);
+	else
+		json_null(j, "loss_hellos");
 	cost_or_null(j, "cost", known, i.cost);
 	cost_or_null(j, "rxcost", known, i.rxcost);
 	cost_or_null(j, "txcost", known, i.txcost);

@@ -154,6 +154,8 @@ static void link_object(struct node *n, const struct node_link *l, wtime now, st
 	children(j, &s, now);
 	traffic(j, "tx", &l->state->tx_packets, &l->state->tx_bytes);
 	traffic(j, "rx", &l->state->rx_packets, &l->state->rx_bytes);
+	json_uint(j, "segmented", __atomic_load_n(&l->state->segmented, __ATOMIC_RELAXED));
+	json_uint(j, "lost", node_lost(n, l));
 	json_object_end(j);
 }
 
@@ -201,6 +203,22 @@ static void aqm(const struct node *n, const struct node_outside *o, struct json 
 	json_string(j, "state", n->config->plane.aqm == CONF_OFF ? "off" : "on");
 	json_uint(j, "marked", marked);
 	json_uint(j, "dropped", dropped);
+	json_object_end(j);
+}
+
+/* Each switch of plane.offload: what is done, and whose word that is. */
+static void offloads(const struct node_outside *o, struct json *j)
+{
+	json_object(j, "offload");
+	for (unsigned int i = 0; i < CONF_OFFLOADS; i++) {
+		unsigned int bit = 1U << i;
+		bool on = o->offload_on & bit, used = o->offload_used & bit;
+
+		json_object(j, conf_offload_name((enum conf_offload)i));
+		json_string(j, "state", on && used ? "on" : on ? "refused" : "off");
+		json_bool(j, "by_command", o->offload_command & bit);
+		json_object_end(j);
+	}
 	json_object_end(j);
 }
 
@@ -254,5 +272,6 @@ void node_status_reply(struct node *n, const struct node_outside *o, wtime now, 
 	json_uint(j, "threads", n->planes);
 	json_uint(j, "helpers", n->helpers);
 	aqm(n, o, j);
+	offloads(o, j);
 	warnings(n, o, now, j);
 }

@@ -93,7 +93,7 @@ struct fixture {
 
 static void fixture_open(struct fixture *f)
 {
-	struct os_tun_config c = {.name = "weft-test0", .gso = true};
+	struct os_tun_config c = {.name = "weft-test0", .tso = true, .uso = true};
 
 	memset(f, 0, sizeof(*f));
 	assert_int_equal(os_net_linux()->tun_open(&c, &f->tun, &f->errors), 0);

@@ -20,12 +20,18 @@ struct os_tun_facts os_tun_facts(const struct os_tun *t)
 		.ifindex = t->ifindex,
 		.header = t->header,
 		.tso = t->tso,
-		.uso = t->uso};
+		.uso = t->uso,
+		.merge_tcp = t->merge_tcp,
+		.merge_udp = t->merge_udp};
 }
 
 struct os_udp_facts os_udp_facts(const struct os_udp *u)
 {
-	return (struct os_udp_facts){.fd = u->fd, .port = u->port, .gso = u->gso, .gro = u->gro};
+	return (struct os_udp_facts){.fd = u->fd,
+		.port = u->port,
+		.gso = u->gso,
+		.gro = u->gro,
+		.gro_can = u->gro_can};
 }
 
 socklen_t os_sockaddr_from(const struct endpoint *e, union os_sockaddr *ret)

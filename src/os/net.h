@@ -28,7 +28,7 @@ struct os_tun_config {
 	const char *netns; /* NULL: ours */
 	bool many;         /* one of several queues of the device, each opened by itself; */
 	bool further;      /* not the first of them: the device is this program's already */
-	bool gso;          /* offer TSO and USO to the kernel, when it takes them */
+	bool tso, uso;     /* offer them to the kernel, when it takes them */
 	bool apart;        /* a queue for bulk beside the first one, where the kernel has it */
 	/* How frames are written; NULL: writev(). Tests put their own here. */
 	ssize_t (*writev)(void *ctx, int fd, const struct iovec *iov, int n);
@@ -39,8 +39,9 @@ struct os_tun_facts {
 	int fd;      /* to poll; stays the TUN's */
 	int bulk_fd; /* of the queue for bulk, to be polled too; -1: there is none */
 	uint32_t ifindex;
-	bool header;   /* frames carry offload facts: merged ones may be written */
-	bool tso, uso; /* what the kernel took */
+	bool header;               /* frames carry offload facts: merged ones may be written */
+	bool tso, uso;             /* what the kernel took; may change by tun_offload() */
+	bool merge_tcp, merge_udp; /* it knows merged frames of these */
 };
 
 struct os_udp_config {
@@ -62,7 +63,8 @@ struct os_udp_config {
 struct os_udp_facts {
 	int fd; /* to poll; stays the socket's */
 	uint16_t port;
-	bool gso, gro; /* in use */
+	bool gso, gro; /* in use; may change by udp_gso(), udp_gro() */
+	bool gro_can;  /* as far as is known */
 };
 
 /* What became of a udp_send, in datagrams; added to what is there. */
@@ -91,6 +93,10 @@ struct os_net {
 	 * its flow the other way. 0; -EAGAIN: no room, drop it; -EINVAL for a merged frame: the
 	 * kernel does not take it, write its packets one by one; or another negative errno. */
 	int (*tun_write)(struct os_tun *t, const struct tun_tx *frame);
+	/* Another choice of c->tso and c->uso, of the whole device, by any thread; what waits to be
+	 * read stays as it is, and so does the length of the device's queue: the kernel drops
+	 * packets while it changes. 0 or a negative errno. */
+	int (*tun_offload)(struct os_tun *t, const struct os_tun_config *c);
 	/* Closes; NULL is fine. */
 	void (*tun_close)(struct os_tun *t);
 
@@ -106,6 +112,11 @@ struct os_net {
 	 * waits. */
 	void (*udp_send)(struct os_udp *u, const struct udp_tx *tx, size_t n,
 		struct os_udp_result *result);
+	/* Switches UDP_SEGMENT, also again after a device refused it; by any thread. */
+	void (*udp_gso)(struct os_udp *u, bool on);
+	/* Switches UDP_GRO, by the thread that receives, once it found nothing to receive: what the
+	 * kernel joined before it is switched off cannot be taken apart after. */
+	void (*udp_gro)(struct os_udp *u, bool on);
 	void (*udp_close)(struct os_udp *u);
 };
 

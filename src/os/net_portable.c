@@ -94,6 +94,20 @@ static void portable_udp_send(struct os_udp *u, const struct udp_tx *tx, size_t 
 		result->error = -EAGAIN;
 }
 
+/* There is nothing to switch. */
+static int portable_tun_offload(struct os_tun *t, const struct os_tun_config *c)
+{
+	(void)t;
+	(void)c;
+	return 0;
+}
+
+static void portable_udp_switch(struct os_udp *u, bool on)
+{
+	(void)u;
+	(void)on;
+}
+
 const struct os_net *os_net_portable(void)
 {
 	static const struct os_net net = {
@@ -101,10 +115,13 @@ const struct os_net *os_net_portable(void)
 		.tun_open = portable_tun_open,
 		.tun_read = portable_tun_read,
 		.tun_write = portable_tun_write,
+		.tun_offload = portable_tun_offload,
 		.tun_close = os_tun_close,
 		.udp_open = portable_udp_open,
 		.udp_receive = portable_udp_receive,
 		.udp_send = portable_udp_send,
+		.udp_gso = portable_udp_switch,
+		.udp_gro = portable_udp_switch,
 		.udp_close = os_udp_close,
 	};
 

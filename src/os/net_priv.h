@@ -11,7 +11,8 @@ struct os_tun {
 	bool bulk;      /* its turn */
 	uint32_t spent; /* bytes of the turn */
 	uint32_t ifindex;
-	bool header, tso, uso;
+	bool header, merge_tcp, merge_udp;
+	_Atomic bool tso, uso;
 	ssize_t (*writev)(void *ctx, int fd, const struct iovec *iov, int n);
 	void *writev_ctx;
 };
@@ -21,7 +22,8 @@ struct os_udp {
 	uint16_t index, port;
 	uint8_t family;
 	_Atomic bool gso; /* switched off when a device cannot do it */
-	bool gro;
+	bool gso_can;
+	_Atomic bool gro, gro_can;
 };
 
 union os_sockaddr {

@@ -297,7 +297,7 @@ static struct os_tun *tun_open(const struct os_net *net, struct os_tun_config *c
 	int r;
 
 	c->name = "weft-test0";
-	c->gso = true;
+	c->tso = c->uso = true;
 	r = net->tun_open(c, &t, &error);
 	if (r < 0)
 		print_error("%.*s\n", (int)error.n, (char *)error.p);
@@ -478,7 +478,10 @@ static void test_tun_queues(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < 2; i++) {
-		struct os_tun_config c = {.name = "weft-test1", .gso = true, .many = true};
+		struct os_tun_config c = {.name = "weft-test1",
+			.tso = true,
+			.uso = true,
+			.many = true};
 		const struct os_net *net = back_ends(i);
 		struct os_tun *first = NULL, *second = NULL, *stranger = NULL;
 		struct buf error = {0};

@@ -164,7 +164,7 @@ static struct prefix net(const char *text)
 
 static void fixture_open(struct fixture *f)
 {
-	struct os_tun_config c = {.name = "weft-test0", .gso = true};
+	struct os_tun_config c = {.name = "weft-test0", .tso = true, .uso = true};
 	struct buf error = {0};
 
 	*f = (struct fixture){

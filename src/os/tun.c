@@ -62,7 +62,7 @@ static void tun_explain(const char *name, int r, struct buf *error)
 }
 
 /* The device's index; sets its queue length. */
-static int tun_set_up(struct os_tun *t, const char *name, bool superpackets)
+static int tun_set_up(const char *name, int length, uint32_t *ret_ifindex)
 {
 	struct ifreq ifr = {0};
 	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -74,8 +74,8 @@ static int tun_set_up(struct os_tun *t, const char *name, bool superpackets)
 	if (ioctl(s, SIOCGIFINDEX, &ifr) < 0)
 		r = -errno;
 	else
-		t->ifindex = (uint32_t)ifr.ifr_ifindex;
-	ifr.ifr_qlen = superpackets ? OS_TUN_QUEUE : OS_TUN_QUEUE_PLAIN;
+		*ret_ifindex = (uint32_t)ifr.ifr_ifindex;
+	ifr.ifr_qlen = length;
 	if (r == 0 && ioctl(s, SIOCSIFTXQLEN, &ifr) < 0)
 		r = -errno;
 	close(s);
@@ -143,7 +143,9 @@ static int tun_job(void *ctx)
 	if (r == 0 && existed && !tun_persists(t->fd))
 		r = -EBUSY;
 	if (r == 0)
-		r = tun_set_up(t, c->name, job->header && c->gso);
+		r = tun_set_up(c->name,
+			job->header && c->tso && c->uso ? OS_TUN_QUEUE : OS_TUN_QUEUE_PLAIN,
+			&t->ifindex);
 	if (r < 0) {
 		tun_explain(c->name, r, job->error);
 		goto err_close;
@@ -165,7 +167,7 @@ int os_tun_attach(const struct os_tun_config *c, bool header, struct os_tun **re
 {
 	struct tun_job job = {.config = c,
 		.header = header,
-		.apart = c->apart && c->gso && header,
+		.apart = c->apart && (c->tso || c->uso) && header,
 		.error = error};
 	int r;
 

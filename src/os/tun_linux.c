@@ -19,23 +19,43 @@
 
 enum { TUN_HEAD_ROOM = 16 }; /* the header ends here, so that the packet is aligned */
 
-/* Asks for the most, then for less: USO came with Linux 6.2, and both of its families go together.
- */
-static void tun_offload(struct os_tun *t)
+/* Asks for what is wanted, then for less: USO came with Linux 6.2, and both of its families go
+ * together. */
+static int tun_ask(struct os_tun *t, bool tso, bool uso)
 {
-	const unsigned int tso = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
+	const unsigned int want_tso = tso ? TUN_F_TSO4 | TUN_F_TSO6 : 0;
+	const unsigned int ecn = tso ? TUN_F_TSO_ECN : 0;
 
-	if (ioctl(t->fd, TUNSETOFFLOAD, tso | TUN_F_TSO_ECN | TUN_F_USO4 | TUN_F_USO6) == 0) {
-		t->tso = t->uso = true;
-		return;
+	if (uso &&
+		ioctl(t->fd, TUNSETOFFLOAD,
+			TUN_F_CSUM | want_tso | ecn | TUN_F_USO4 | TUN_F_USO6) == 0) {
+		t->tso = tso;
+		t->uso = true;
+		return 0;
 	}
-	if (ioctl(t->fd, TUNSETOFFLOAD, tso | TUN_F_TSO_ECN) == 0 ||
-		ioctl(t->fd, TUNSETOFFLOAD, tso) == 0) {
+	t->uso = false;
+	if (tso &&
+		(ioctl(t->fd, TUNSETOFFLOAD, TUN_F_CSUM | want_tso | ecn) == 0 ||
+			ioctl(t->fd, TUNSETOFFLOAD, TUN_F_CSUM | want_tso) == 0)) {
 		t->tso = true;
-		return;
+		return 0;
 	}
+	t->tso = false;
 	/* Plain packets with complete checksums: what a new device does anyway. */
-	(void)ioctl(t->fd, TUNSETOFFLOAD, 0);
+	return ioctl(t->fd, TUNSETOFFLOAD, 0) < 0 ? -errno : 0;
+}
+
+/* A kernel that hands a kind of superpackets over takes such, too. */
+static void tun_probe(struct os_tun *t)
+{
+	(void)tun_ask(t, true, true);
+	t->merge_tcp = t->tso;
+	t->merge_udp = t->uso;
+}
+
+int os_linux_tun_offload(struct os_tun *t, const struct os_tun_config *c)
+{
+	return tun_ask(t, c->tso, c->uso);
 }
 
 int os_linux_tun_open(const struct os_tun_config *c, struct os_tun **ret, struct buf *error)
@@ -45,10 +65,9 @@ int os_linux_tun_open(const struct os_tun_config *c, struct os_tun **ret, struct
 
 	if (r < 0)
 		return r;
-	if (c->gso)
-		tun_offload(t);
-	else
-		(void)ioctl(t->fd, TUNSETOFFLOAD, 0);
+	tun_probe(t);
+	if (!c->tso || !c->uso)
+		(void)tun_ask(t, c->tso, c->uso);
 	*ret = t;
 	return 0;
 }

@@ -7,18 +7,34 @@
 
 enum { UDP_BATCH = 32 };
 
+static void linux_udp_gso(struct os_udp *u, bool on)
+{
+	u->gso = on && u->gso_can;
+}
+
+static void linux_udp_gro(struct os_udp *u, bool on)
+{
+	int value = on;
+
+	u->gro_can = setsockopt(u->fd, SOL_UDP, UDP_GRO, &value, sizeof(value)) == 0;
+	u->gro = on && u->gro_can;
+}
+
 static int linux_udp_open(const struct os_udp_config *c, struct os_udp **ret, struct buf *error)
 {
 	struct os_udp *u;
-	int one = 1, v = 0;
+	int v = 0;
 	socklen_t n = sizeof(v);
 	int r = os_udp_bind(c, &u, error);
 
 	if (r < 0)
 		return r;
 	/* UDP_SEGMENT came with Linux 4.18, UDP_GRO with 5.0: without them it goes one by one. */
-	u->gso = c->gso && getsockopt(u->fd, SOL_UDP, UDP_SEGMENT, &v, &n) == 0;
-	u->gro = c->gro && setsockopt(u->fd, SOL_UDP, UDP_GRO, &one, sizeof(one)) == 0;
+	u->gso_can = getsockopt(u->fd, SOL_UDP, UDP_SEGMENT, &v, &n) == 0;
+	u->gro_can = true;
+	linux_udp_gso(u, c->gso);
+	if (c->gro)
+		linux_udp_gro(u, true);
 	*ret = u;
 	return 0;
 }
@@ -222,10 +238,13 @@ const struct os_net *os_net_linux(void)
 		.tun_open = os_linux_tun_open,
 		.tun_read = os_linux_tun_read,
 		.tun_write = os_linux_tun_write,
+		.tun_offload = os_linux_tun_offload,
 		.tun_close = os_tun_close,
 		.udp_open = linux_udp_open,
 		.udp_receive = linux_udp_receive,
 		.udp_send = linux_udp_send,
+		.udp_gso = linux_udp_gso,
+		.udp_gro = linux_udp_gro,
 		.udp_close = os_udp_close,
 	};
 

@@ -73,6 +73,14 @@ enum plane_edge stage_drop(struct plane *p, struct pkt *k)
 	return EDGE_DONE;
 }
 
+void plane_count_segmented(struct plane *p, const struct udp_tx *tx)
+{
+	struct plane_link_state *state = p->slot[tx->link].state;
+
+	if (state)
+		plane_count(&state->segmented, tx->segments);
+}
+
 const struct plane_link *plane_link_of(const struct plane *p, uint32_t slot)
 {
 	const struct plane_snapshot *s = p->snapshot;

@@ -40,6 +40,7 @@ enum {
 struct plane_link_state {
 	struct tunnel_sa *outbound;                          /* plane's own */
 	uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes; /* inner */
+	uint64_t segmented;                  /* datagrams that were parts of a larger send */
 	uint64_t own_tx_bytes, own_rx_bytes; /* of these, what only the link's two ends say */
 	int64_t last_rx_us;                  /* wtime of the last packet, 0: none */
 	/* wtime of the last one, and of the last large datagram, that the ends did not make */
@@ -284,6 +285,8 @@ size_t plane_udp_wait(struct plane *p, size_t first);
 bool plane_help(struct plane *p, uint32_t number);
 /* Any thread: false when there is nothing for a helper to do now. */
 bool plane_help_wanted(const struct plane *p);
+/* A send went to the kernel in one piece, to be cut there (UDP_SEGMENT): counted for its link. */
+void plane_count_segmented(struct plane *p, const struct udp_tx *tx);
 /* Everything was sent (or counted as lost): buffers are free again. */
 void plane_round_done(struct plane *p);
 /* The engine's own losses, counted with the rest. */

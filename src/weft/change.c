@@ -107,6 +107,44 @@ int tool_log(struct tool *t)
 	return code;
 }
 
+int tool_offload(struct tool *t)
+{
+	struct ctl_request q = {.command = CTL_OFFLOAD};
+	enum conf_offload which;
+	struct tool_reply r;
+	struct buf out = {0};
+	const char *to = t->word[1];
+	int code;
+
+	if (conf_offload_parse(t->word[0], &which) < 0 ||
+		(strcmp(to, "on") != 0 && strcmp(to, "off") != 0 && strcmp(to, "auto") != 0)) {
+		struct buf names = {0};
+
+		for (unsigned int i = 0; i < CONF_OFFLOADS; i++)
+			buf_printf(&names, "%s%s", i ? "|" : "",
+				conf_offload_name((enum conf_offload)i));
+		(void)tool_fail("no such switch: %.20s %.20s; usage: weft offload %.*s on|off|auto",
+			t->word[0], to, (int)names.n, names.p ? (const char *)names.p : "");
+		buf_free(&names);
+		return TOOL_USAGE;
+	}
+	(void)snprintf(q.argument, sizeof(q.argument), "%s %s", conf_offload_name(which), to);
+	code = tool_ask(t, &q, &r);
+	if (code != TOOL_DONE)
+		return code;
+	tool_reply_free(&r);
+	buf_printf(&out,
+		strcmp(to, "auto") == 0
+			? "%s: as the configuration has it\n"
+			: "%s: %s, until the next start or a reload that finds it changed in "
+			  "the configuration\n",
+		conf_offload_name(which), to);
+	if (!t->json)
+		code = tool_print(&out);
+	buf_free(&out);
+	return code;
+}
+
 int tool_version(struct tool *t)
 {
 	struct ctl_request q = {.command = CTL_VERSION};

@@ -20,6 +20,7 @@ static const char *words_of(const struct tool_command *c)
 	static const struct {
 		const char *name, *words;
 	} all[] = {{"log", "error warning info debug"}, {"config", "check"},
+		{"offload", "udp_gso udp_gro tun_tso tun_uso merge_tcp merge_udp on off auto"},
 		{"completions", "bash zsh fish"}};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -106,6 +106,11 @@ static void show_transfer(struct buf *out, const struct value *link)
 	buf_printf(out, " (%s packets)", text_count(text_number(rx, "packets"), text));
 	buf_printf(out, ", %s sent", text_bytes(text_number(tx, "bytes"), text));
 	buf_printf(out, " (%s packets)\n", text_count(text_number(tx, "packets"), text));
+	label(out, "loss");
+	buf_printf(out, "%s of the peer's packets lost",
+		text_count(text_number(link, "lost"), text));
+	buf_printf(out, ", %s of its hellos", text_share(text_number(link, "loss_hellos"), text));
+	buf_printf(out, "; %s sent by udp_gso\n", text_count(text_number(link, "segmented"), text));
 }
 
 static void show_endpoints(struct buf *out, const struct value *link)

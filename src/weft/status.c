@@ -30,6 +30,21 @@ static void show_aqm(struct buf *out, const struct value *aqm)
 	buf_printf(out, "%s dropped\n", text_count(text_number(aqm, "dropped"), dropped));
 }
 
+static void show_offload(struct buf *out, const struct value *offload)
+{
+	buf_printf(out, "%-14s ", "offload");
+	for (size_t i = 0; i < value_count(offload); i++) {
+		const struct value *o = value_at(offload, i);
+
+		buf_add_str(out, i ? ", " : "");
+		table_text(out, value_key(offload, i));
+		buf_add_str(out, " ");
+		table_text(out, text_string(o, "state"));
+		buf_add_str(out, value_bool(value_get(o, "by_command")) ? " by command" : "");
+	}
+	buf_add(out, "\n", 1);
+}
+
 static void show_node(struct buf *out, const struct value *s)
 {
 	const struct value *node = value_get(s, "node"), *tun = value_get(s, "tun");
@@ -58,6 +73,7 @@ static void show_node(struct buf *out, const struct value *s)
 	if (text_number(s, "helpers") > 0)
 		line(out, "helpers", text_count(text_number(s, "helpers"), text));
 	show_aqm(out, value_get(s, "aqm"));
+	show_offload(out, value_get(s, "offload"));
 	line(out, "post-quantum", text_string(s, "post_quantum"));
 }
 

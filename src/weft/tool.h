@@ -78,6 +78,7 @@ int tool_rekey(struct tool *t);
 int tool_down(struct tool *t);
 int tool_up(struct tool *t);
 int tool_log(struct tool *t);
+int tool_offload(struct tool *t);
 int tool_version(struct tool *t);
 int tool_keygen(struct tool *t);
 int tool_pubkey(struct tool *t);

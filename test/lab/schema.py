@@ -7,7 +7,8 @@ import jsonschema
 
 SCHEMA = Path(__file__).resolve().parents[2] / "doc" / "schema.json"
 # The definitions that are not named as their commands are.
-DEFINITIONS = {"rekey": "peer", "down": "peer", "up": "peer", "log": "done"}
+DEFINITIONS = {"rekey": "peer", "down": "peer", "up": "peer", "log": "done",
+               "offload": "done"}
 
 
 @lru_cache

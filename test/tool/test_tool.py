@@ -18,12 +18,13 @@ LINK = {
     "local": {"serial": "0", "address": "203.0.113.1", "port": 13000},
     "remote": {"address": "2001:db8::2", "port": 13001}, "state": "up", "reason": None,
     "protocol": "esp", "since_s": 4000.5, "behind_nat": True, "mtu": 1380, "rtt_ms": None,
-    "loss": None, "cost": None, "rxcost": None, "txcost": None,
+    "loss": None, "loss_hellos": 0.25, "cost": None, "rxcost": None, "txcost": None,
     "ike": {"suite": "AES-256-GCM-16/HMAC-SHA2-512", "key_exchanges": ["X25519", "ML-KEM-768"],
             "spi_i": "0123456789abcdef", "spi_r": "fedcba9876543210", "rekey_in_s": 10000.25},
     "children": [{"suite": "AES-256-GCM-16", "key_exchanges": [], "spi_in": "00c0ffee",
                   "spi_out": "deadbeef", "esn": True, "rekey_in_s": 3000}],
     "tx": {"packets": 7, "bytes": 1536}, "rx": {"packets": 3, "bytes": 5 << 30},
+    "segmented": 5, "lost": 2,
 }
 
 
@@ -45,7 +46,10 @@ def status(*links, warnings=()):
             "counts": {"links_up": sum(found["state"] == "up" for found in links),
                        "links": len(links), "routes": 1},
             "post_quantum": "prefer", "crypto": "OpenSSL 3.5.0", "threads": 1, "helpers": 0,
-            "aqm": {"state": "on", "marked": 0, "dropped": 0}, "warnings": list(warnings)}
+            "aqm": {"state": "on", "marked": 0, "dropped": 0},
+            "offload": {name: {"state": "on", "by_command": name == "udp_gro"} for name in (
+                "udp_gso", "udp_gro", "tun_tso", "tun_uso", "merge_tcp", "merge_udp")},
+            "warnings": list(warnings)}
 
 
 class Daemon:
@@ -177,6 +181,7 @@ def test_completions_name_every_command(weft, shell):
     done = weft("completions", shell)
     assert done.returncode == 0
     for command in ("status", "links", "routes", "drops", "reload", "rekey", "down", "up", "log",
+                    "offload",
                     "version", "keygen", "pubkey", "config", "completions"):
         assert command in done.stdout
     if shell == "bash":
@@ -186,7 +191,8 @@ def test_completions_name_every_command(weft, shell):
 @pytest.mark.parametrize("words", [
     (), ("bogus",), ("--bogus", "links"), ("links", "x"), ("links", "--force"), ("rekey",),
     ("rekey", "a", "b"), ("status", "--wait"), ("status", "--wait", "x"), ("status", "--wait=-1"),
-    ("log", "loud"), ("config", "import"), ("config",), ("completions", "csh"), ("--socket",)])
+    ("log", "loud"), ("offload", "udp_gso"), ("offload", "gso", "on"), ("offload", "tun_tso", "x"),
+    ("config", "import"), ("config",), ("completions", "csh"), ("--socket",)])
 def test_wrong_usage_is_2(weft, words):
     failed(weft(*words), 2)
 
@@ -226,7 +232,8 @@ def test_links_show_their_keys(weft):
     assert done.returncode == 0
     for part in ("acme/fra1:0-0: up for 1h 6m\n", "X25519 + ML-KEM-768", "0123456789abcdef",
                  "esn, spi in 00c0ffee out deadbeef", "behind NAT", "mtu 1380, rtt -, loss -",
-                 "203.0.113.1:13000 -> [2001:db8::2]:13001", "5.00 GiB received (3 packets)"):
+                 "203.0.113.1:13000 -> [2001:db8::2]:13001", "5.00 GiB received (3 packets)",
+                 "2 of the peer's packets lost, 25.0% of its hellos; 5 sent by udp_gso"):
         assert part in done.stdout
 
 
@@ -341,6 +348,9 @@ def test_changes(weft):
                     replies=[validate(command, {"schema": 1, "links": 2})])
         assert done.daemon.requests == [{"command": command, "argument": "acme/fra1"}]
         assert done.stdout == f"acme/fra1: {words}\n"
+    done = weft("offload", "udp_gso", "off", replies=[validate("offload", {"schema": 1})])
+    assert done.daemon.requests == [{"command": "offload", "argument": "udp_gso off"}]
+    assert done.returncode == 0 and "until the next start" in done.stdout
     done = weft("log", "debug", replies=[validate("log", {"schema": 1})])
     assert done.daemon.requests == [{"command": "log", "argument": "debug"}]
     assert (done.returncode, done.stdout) == (0, "")
