@@ -359,3 +359,24 @@ def test_only_small_packets_pass_where_fragments_do_not(lab, underlay):
     assert done.returncode == 1
     wait_until(lambda: len(mesh.nodes[0].links("up")) == 1, 5.0, "the link to be up")
     ping(mesh.spaces[0], mesh.inner(2), size=1200)
+
+
+@pytest.mark.parametrize("checksums", [True, False], ids=["udpcsum", "noudpcsum"])
+def test_vxlan_through_the_tunnel(lab, checksums):
+    """dataplane.md 66: VXLAN inside, with UDP checksums and with none (0, valid in IPv4): TCP in it
+    arrives as it was sent, and so it does without UDP merging."""
+    mesh = Mesh(lab, 2).start()
+    mesh.wait_reach()
+    for i, ns in enumerate(mesh.spaces, 1):
+        ns.ip(f"link add vx0 type vxlan id 7 dstport 4789 local {mesh.inner(i)} "
+              f"remote {mesh.inner(3 - i)} {'udpcsum' if checksums else 'noudpcsum'}")
+        ns.ip("link set vx0 mtu 1300 up")
+        ns.addr(f"10.77.0.{i}/24", "vx0")
+    one, two = mesh.spaces
+    ping(one, "10.77.0.2")
+    tcp_transfer(one, two, "10.77.0.2", 30_000_000)
+    for node in mesh.nodes:
+        node.tool("offload", "merge_udp", "off")
+    tcp_transfer(two, one, "10.77.0.1", 10_000_000)
+    for node in mesh.nodes:
+        assert not any(checksum_errors(node.ns).values())

@@ -5,10 +5,12 @@ import json
 import random
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from lab import Failed, Key, Mesh, Ping, ping, registry, registry_node, wait_ping, wait_until
+from lab import Failed, Iperf, Key, Mesh, Ping, ping, registry, registry_node, wait_ping, wait_until
 
 PAIRS = 30
 ALONE = 4  # nodes of the registry that a lonely node is configured with
@@ -324,3 +326,27 @@ def test_another_private_key_waits_for_the_next_start(lab):
     assert f"warning: {path}: holds another key" in node.tool("reload").stdout
     assert any("holds another key" in line for line in node.status()["warnings"])
     assert sas(node) == before
+
+
+def test_reloads_at_full_rate_leave_nothing(lab):
+    """dataplane.md 80: two hundred reloads under traffic at full rate, which has already run for a
+    while: no more memory, within 1 MB, and no more descriptors."""
+    mesh = Mesh(lab, 2).start()
+    mesh.wait_reach()
+    node = mesh.nodes[0]
+
+    def files():
+        return len(list(Path(f"/proc/{node.process.pid}/fd").iterdir()))
+
+    load = Iperf(mesh.spaces[0], mesh.spaces[1], mesh.inner(2))
+    load.run(seconds=4)
+    for number in range(40):
+        node.reload()
+    memory, descriptors = node.memory(), files()
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(load.run, seconds=8)
+        for number in range(200):
+            mesh.reconfigure(1, plane={"offload": {"udp_gso": ("off", "on")[number % 2]}}).reload()
+        assert running.result()["bits_per_second"] > 1e6
+    assert node.memory() - memory <= 1 << 20
+    wait_until(lambda: files() <= descriptors, 5.0, "as many descriptors as before")
