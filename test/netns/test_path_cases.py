@@ -1,5 +1,7 @@
 """What is on the way between two nodes, and what hosts behind them see of it: dataplane.md."""
+import json
 import re
+import sys
 import time
 
 import pytest
@@ -24,6 +26,49 @@ meta nfproto ipv6 tcp flags & syn == syn tcp option maxseg size > %d counter
 tcp flags & syn == syn counter
 }
 }
+"""
+
+NOT_ECT, ECT1, ECT0, CE = range(4)
+DSCP = 46 << 2
+MARK = """table inet marks
+delete table inet marks
+table inet marks { chain way { type filter hook forward priority 0;
+ip dscp ef counter
+ip6 dscp ef counter
+ip ecn %(which)s ip ecn set ce
+ip6 ecn %(which)s ip6 ecn set ce
+}
+}
+"""
+# a datagram of each TOS in turn, and what TOS each came with
+TOS = """
+import json, socket, sys, time
+verb, address, *values = sys.argv[1:]
+six = ":" in address
+level, set_tos, ask = (41, 67, 66) if six else (0, 1, 13)
+sock = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
+if verb == "receive":
+    sock.setsockopt(level, ask, 1)
+    sock.setsockopt(socket.SOL_SOCKET, 33, 1 << 23)  # SO_RCVBUFFORCE
+    sock.bind((address, 7400))
+    sock.settimeout(3)
+    print("ready", flush=True)
+    got = {}
+    while b"end" != (one := sock.recvmsg(2000, 100))[0][:3]:
+        (_, _, tos), = one[1]
+        number = int(one[0][:6])
+        assert number not in got
+        got[number] = tos[0]
+    print(json.dumps(sorted(got.items())), flush=True)
+else:
+    values = [int(value) for value in values]
+    for number in range(40 * len(values)):
+        sock.setsockopt(level, set_tos, values[number % len(values)])
+        sock.sendto(b"%06d" % number + bytes(1000), (address, 7400))
+        time.sleep(0.02 if number % 20 == 19 else 0)  # a burst that the TUN's queue has room for
+    sock.setsockopt(level, set_tos, 2)
+    for _ in range(3):
+        sock.sendto(b"end", (address, 7400))
 """
 
 
@@ -117,3 +162,48 @@ def test_hosts_behind_a_path_that_narrows(lab, underlay, icmp):
     for ns in (host, server):  # as the server's side of one and the client's of the other
         *larger, all_of_them = larger_syns(ns)
         assert larger == [0, 0] and all_of_them >= 4
+
+
+def tos_of(sender, receiver, address, values):
+    """{TOS that was sent: (the TOS values of those which came, how many came)}"""
+    sink = receiver.start(sys.executable, "-c", TOS, "receive", address, name="tos")
+    sink.wait_log("^ready$")
+    sender.run(sys.executable, "-c", TOS, "send", address, *values)
+    got = json.loads(sink.wait_log(r"^\[.*\]$")[0])
+    sink.wait()
+    found = {value: [tos for number, tos in got if values[number % len(values)] == value]
+             for value in values}
+    return {value: (set(tos), len(tos)) for value, tos in found.items()}
+
+
+@pytest.mark.parametrize("underlay", ["ip4", "ip6"])
+def test_marks_of_a_router_reach_the_inside(lab, underlay):
+    """Case 18: a router marks what is ECT as CE, then everything, in a burst of mixed TOS. ECT
+    inside becomes CE, CE stays, Not-ECT stays as it was or is dropped and counted; the inner DSCP
+    is never touched, the outer one is 0; and each packet keeps what is its."""
+    mesh = narrow_in_the_middle(lab, underlay, middle=1500)
+    near, = (ns for ns in lab.namespaces if ns.label == "near")
+    mesh.start()
+    mesh.wait_reach()
+    one, two = mesh.spaces
+    sent = [DSCP | ecn for ecn in (NOT_ECT, ECT1, ECT0, CE)] + [NOT_ECT, ECT0]
+
+    def became(tos):
+        return tos | CE if tos & CE else tos
+    for family in ("ip4", "ip6"):
+        address = mesh.inner(2, family)
+        found = tos_of(one, two, address, sent)
+        assert found == {tos: ({tos}, 40) for tos in sent}
+        near.run("nft", "-f", "-", stdin=MARK % {"which": "{ ect0, ect1 }"})
+        found = tos_of(one, two, address, sent)
+        assert found == {tos: ({became(tos)}, 40) for tos in sent}
+        counted = re.findall(r"counter packets (\d+)",
+                             near.run("nft", "list", "table", "inet", "marks").stdout)
+        assert not any(map(int, counted))
+        near.run("nft", "-f", "-", stdin=MARK % {"which": "!= ce"})  # a router that is broken
+        before = mesh.nodes[1].drops()["ecn-ce-not-ect"]
+        found = tos_of(one, two, address, sent)
+        assert found == {tos: ({became(tos)}, 40) if tos & CE else (set(), 0)
+                         for tos in sent}
+        assert mesh.nodes[1].drops()["ecn-ce-not-ect"] - before >= 80
+        near.run("nft", "delete", "table", "inet", "marks")
