@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include "sim.h"
@@ -55,6 +56,37 @@ static void an_unchanged_file_changes_nothing(void **state)
 	assert_string_equal(before, after);
 	free(before);
 	free(after);
+	sim_free(s);
+}
+
+/* Case 80: ten thousand reloads, each a change, and a thousand times a link that goes and comes
+ * back leave no memory behind. */
+static void reloads_and_new_links_leave_nothing(void **state)
+{
+	enum { RELOADS = 10000, LINKS = 1000, WARM = 100, BYTES = 1 << 20 };
+	static const char *const more[] = {"log: debug\n", ""};
+	struct sim *s = mesh(35, 2);
+	size_t before = 0;
+
+	(void)state;
+	for (int i = 0; i < WARM + RELOADS; i++) {
+		if (i == WARM)
+			before = mallinfo2().uordblks;
+		assert_int_equal(sim_reload(s, 0, more[i & 1]), 0);
+	}
+	assert_true(mallinfo2().uordblks <= before + BYTES);
+	for (int i = 0; i < WARM + LINKS; i++) {
+		if (i == WARM)
+			before = mallinfo2().uordblks;
+		(void)sim_command(s, 0, "down", "n1");
+		sim_run(s, 100 * W_MS);
+		assert_int_equal(sim_links_up(s, 0, true), 0);
+		(void)sim_command(s, 0, "up", "n1");
+		sim_run(s, 900 * W_MS);
+		assert_int_equal(sim_links_up(s, 0, true), 1);
+	}
+	assert_true(mallinfo2().uordblks <= before + BYTES);
+	assert_true(sim_run_until(s, 30 * W_SEC, sim_mesh_exact));
 	sim_free(s);
 }
 
@@ -163,6 +195,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_unchanged_file_changes_nothing),
+		cmocka_unit_test(reloads_and_new_links_leave_nothing),
 		cmocka_unit_test(a_removed_peer_hears_nothing_more),
 		cmocka_unit_test(a_peer_that_never_answered_is_forgotten),
 		cmocka_unit_test(a_registry_that_loses_most_needs_force),
