@@ -3,13 +3,18 @@
  *
  * The writer owns tail, the reader owns head. A release store of either publishes what was done to
  * the bytes before it; each side keeps the other's last position, and looks again only when it
- * would otherwise find no room, or no message. */
+ * would otherwise find no room, or no message.
+ *
+ * A ring that runs empty again and again stays in the front of its memory: memory that no burst has
+ * needed is never touched. */
 #include "engine/ring.h"
 #include <errno.h>
 #include <string.h>
 #include "base/mem.h"
 
 enum { ALIGN = 8, HEAD = 8 };
+/* The front is one of so many parts, and behind it the writer looks so often in each. */
+enum { PARTS = 16, LOOKS = 8 };
 
 static const uint64_t ring_skip = UINT64_MAX;
 
@@ -26,6 +31,7 @@ int ring_init(struct ring *r, size_t size)
 	if (!r->data)
 		return -ENOMEM;
 	r->size = n;
+	r->look = n / PARTS;
 	return 0;
 }
 
@@ -36,16 +42,35 @@ void ring_done(struct ring *r)
 	r->size = 0;
 }
 
+static size_t ring_at(const struct ring *r, size_t position)
+{
+	return (position - r->front) & (r->size - 1);
+}
+
+/* Begins at the front again if the reader has read all. It looks at `front` only while a message
+ * waits. */
+static void ring_front(struct ring *r, size_t tail)
+{
+	size_t part = r->size / PARTS;
+
+	r->head_seen = atomic_load_explicit(&r->head, memory_order_acquire);
+	if (r->head_seen == tail)
+		r->front = tail;
+	r->look = tail + (r->front == tail ? part : part / LOOKS);
+}
+
 void *ring_reserve(struct ring *r, size_t n)
 {
 	size_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
-	size_t at = tail & (r->size - 1);
-	size_t need, skip;
+	size_t at, need, skip;
 	uint64_t len = n;
 
 	/* Half of the ring at most: with what may be skipped before it, it fits an empty one. */
 	if (n > r->size / 2 - HEAD)
 		return NULL;
+	if (tail - r->look < SIZE_MAX / 2)
+		ring_front(r, tail);
+	at = ring_at(r, tail);
 	need = HEAD + ((n + ALIGN - 1) & ~(size_t)(ALIGN - 1));
 	skip = r->size - at < need ? r->size - at : 0;
 	if (tail + skip + need - r->head_seen > r->size) {
@@ -55,7 +80,7 @@ void *ring_reserve(struct ring *r, size_t n)
 	}
 	if (skip)
 		memcpy(r->data + at, &ring_skip, HEAD);
-	at = (tail + skip) & (r->size - 1);
+	at = ring_at(r, tail + skip);
 	memcpy(r->data + at, &len, HEAD);
 	r->reserved = need;
 	r->skip = skip;
@@ -76,13 +101,14 @@ void ring_commit(struct ring *r)
 static bool ring_next(struct ring *r, size_t *ret_at, uint64_t *ret_len)
 {
 	size_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
-	size_t at = head & (r->size - 1);
+	size_t at;
 
 	if (head == r->tail_seen) {
 		r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire);
 		if (head == r->tail_seen)
 			return false;
 	}
+	at = ring_at(r, head);
 	memcpy(ret_len, r->data + at, HEAD);
 	if (*ret_len == ring_skip) {
 		/* A skip is published together with the message behind it. */
@@ -111,7 +137,7 @@ void ring_consume(struct ring *r)
 	size_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
 	uint64_t len;
 
-	memcpy(&len, r->data + (head & (r->size - 1)), HEAD);
+	memcpy(&len, r->data + ring_at(r, head), HEAD);
 	head += HEAD + (((size_t)len + ALIGN - 1) & ~(size_t)(ALIGN - 1));
 	atomic_store_explicit(&r->head, head, memory_order_release);
 }

@@ -18,6 +18,10 @@ struct ring {
 	size_t head_seen;                       /* head as it last was */
 	size_t reserved;                        /* bytes of the message being written; 0: none */
 	size_t skip;                            /* bytes left unused before it */
+	size_t look;                            /* tail at which it may begin at the front again */
+	/* Position of what lies at the front of data; the writer's while the ring is empty, and
+	 * handed over with tail. */
+	size_t front;
 
 	/* reader */
 	alignas(RING_LINE) _Atomic size_t head; /* bytes ever read */

@@ -88,6 +88,26 @@ static void test_all_the_room_from_anywhere(void **state)
 	ring_done(&r);
 }
 
+/* Memory that no burst has needed is not touched, however long the ring is in use. */
+static void test_stays_in_front(void **state)
+{
+	enum { LARGE = 64 * 1024, EACH = 100 };
+	struct ring r;
+	uint32_t in = 0, out = 0;
+
+	(void)state;
+	assert_int_equal(ring_init(&r, LARGE), 0);
+	for (int round = 0; round < 1000; round++) {
+		for (int i = 0; i < 8; i++)
+			put(&r, in++, EACH);
+		while (out < in)
+			take(&r, out++, EACH);
+	}
+	for (size_t i = LARGE / 4; i < LARGE; i++)
+		assert_int_equal(r.data[i], 0);
+	ring_done(&r);
+}
+
 /* A reservation that is given up leaves no trace. */
 static void test_reserve_twice(void **state)
 {
@@ -179,6 +199,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_full_and_empty),
 		cmocka_unit_test(test_all_the_room_from_anywhere),
+		cmocka_unit_test(test_stays_in_front),
 		cmocka_unit_test(test_reserve_twice),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_two_threads),
