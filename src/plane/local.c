@@ -92,6 +92,7 @@ enum plane_edge stage_deliver(struct plane *p, struct pkt *k)
 		return EDGE_DONE;
 	if (!deliver(p, k->data, &k->ip))
 		return edge_drop(k, DROP_TUN_BACKPRESSURE);
+	/* What was merged into a frame of its flow goes where that one does. */
 	if (p->gro.count > frames)
 		p->tun_out[frames].bulk = bulk_is(&p->bulk,
 			bulk_flow(view_of(k->data, k->ip.len), &k->ip), k->now);

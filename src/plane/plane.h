@@ -193,8 +193,7 @@ enum plane_up_type {
 struct plane_up {
 	enum plane_up_type type;
 	bool established; /* UP_IKE: the SPI pair looked established (see plane_config.ike_known) */
-	bool may_wait;    /* UP_LINK: nothing but a hello on time, which a tenth of a second changes
-	                     not */
+	bool may_wait;    /* UP_LINK: only a hello on time: heard 100 ms later is soon enough */
 	uint16_t socket;
 	uint32_t slot, child;
 	struct tunnel_sa *sa;

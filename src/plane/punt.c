@@ -11,9 +11,8 @@ enum {
 	NOTIFY_TYPE_AT = 6,
 };
 
-/* Of one link: 2000 a second, of which a paced dump of 100,000 routes takes fewer; 128 at once,
- * twice of what a speaker has waiting for a neighbour, and a third of the ring at most. What is
- * larger than others counts as several. */
+/* A Babel packet's header, and the types of TLVs that a greeting may have (RFC 8966 4.2, 4.6; PC:
+ * RFC 8967 6.2). */
 enum { BABEL_MAGIC = 42, BABEL_VERSION = 2 };
 enum { PAD1 = 0, PADN = 1, HELLO = 4, IHU = 5, PC = 17 };
 
@@ -22,6 +21,9 @@ enum { PAD1 = 0, PADN = 1, HELLO = 4, IHU = 5, PC = 17 };
 #define HELLO_ALONE_US (1 * W_SEC)
 #define HELLO_LATE_US  (6 * W_SEC)
 
+/* Of one link: 2000 a second, of which a paced dump of 100,000 routes takes fewer; 128 at once,
+ * twice of what a speaker has waiting for a neighbour, and a third of the ring at most. What is
+ * larger than others counts as several. */
 enum { PUNT_US = 500, PUNT_BURST_US = 128 * PUNT_US, PUNT_BYTES = 2048 };
 
 void punt_up(struct plane *p, const struct plane_up *up)
@@ -94,7 +96,7 @@ static bool link_may_talk(struct plane_slot *slot, uint32_t len, wtime now)
 }
 
 /* A Babel packet (RFC 8966 4.2) whose body has Hello and IHU alone, beside padding and the packet
- * counter (RFC 8967 4.2). What is malformed is no such. */
+ * counter (RFC 8967 6.2). What is malformed is no such. */
 static bool is_greeting(const struct pkt *k)
 {
 	struct view packet = view_of(k->data, k->len);
@@ -121,6 +123,7 @@ static bool is_greeting(const struct pkt *k)
 	return hello && !c.bad;
 }
 
+/* Whether the control thread need not be woken for what came from a link; remembers when it did. */
 static bool may_wait(struct plane_slot *slot, const struct pkt *k)
 {
 	int64_t since = k->now.us - slot->punted_us;
