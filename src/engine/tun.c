@@ -19,7 +19,7 @@ struct os_tun_config engine_tun_config(const struct engine *e, const struct conf
 		.many = e->planes > 1,
 		.tso = e->offload & 1U << CONF_TUN_TSO,
 		.uso = e->offload & 1U << CONF_TUN_USO,
-		.apart = true};
+		.bulk_queue = true};
 }
 
 int engine_tun_open(struct engine *e, const struct config *c,

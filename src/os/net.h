@@ -29,7 +29,7 @@ struct os_tun_config {
 	bool many;         /* one of several queues of the device, each opened by itself; */
 	bool further;      /* not the first of them: the device is this program's already */
 	bool tso, uso;     /* offer them to the kernel, when it takes them */
-	bool apart;        /* a queue for bulk beside the first one, where the kernel has it */
+	bool bulk_queue;   /* one for bulk beside it, where superpackets come and the kernel can */
 	/* How frames are written; NULL: writev(). Tests put their own here. */
 	ssize_t (*writev)(void *ctx, int fd, const struct iovec *iov, int n);
 	void *writev_ctx;

@@ -550,7 +550,7 @@ static int place_of_sparse(const struct os_net *net, struct os_tun *t, bool bulk
 static void test_tun_bulk_apart(void **state)
 {
 	const struct os_net *net = os_net_linux();
-	struct os_tun_config c = {.apart = true};
+	struct os_tun_config c = {.bulk_queue = true};
 	struct os_tun *t = tun_open(net, &c);
 	struct os_tun_facts f = os_tun_facts(t);
 	uint8_t *memory = os_pool_map(OS_TUN_BUFFER, false);
@@ -571,7 +571,7 @@ static void test_tun_bulk_apart(void **state)
 static void test_tun_made_by_others(void **state)
 {
 	const struct os_net *net = os_net_linux();
-	struct os_tun_config plain = {0}, c = {.apart = true};
+	struct os_tun_config plain = {0}, c = {.bulk_queue = true};
 	struct os_tun *t = tun_open(net, &plain);
 
 	(void)state;

@@ -23,7 +23,7 @@ int os_netlink_apply(struct os_netlink *n, const struct kernel_state *want, stru
 /* The TUN is this device from now on, whatever name it has: one that was renamed gets the name of
  * the state back. Without it apply() finds the device by its name. */
 void os_netlink_bind(struct os_netlink *n, uint32_t ifindex);
-/* How many things the last apply() had to change in the kernel, rules that only move aside. */
+/* How many things the last apply() changed in the kernel. Rules that only moved do not count. */
 uint32_t os_netlink_changes(const struct os_netlink *n);
 /* Where the first of our rules stands since the last apply(): where the state says, or before that,
  * when all of them had to go in front of a rule of another program that takes all packets which do

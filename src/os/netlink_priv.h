@@ -74,30 +74,35 @@ int netlink_address_apply(struct os_netlink *n, const struct kernel_state *want,
  * after what is missing was made. */
 int netlink_rule_apply(struct os_netlink *n, const struct kernel_state *want, bool add,
 	struct buf *errors);
-/* The rules of other programs. */
+
+/* A rule of another program. */
 struct netlink_other {
 	uint32_t priority;
-	bool takes_all; /* whatever is no other tunnel's own goes into a table, ours too */
+	bool takes_all; /* all packets but those of one mark, the mesh's own too (rule_place.c) */
 };
+
 struct netlink_others {
-	struct netlink_other *v;
+	struct netlink_other *v; /* owned */
 	size_t n;
 };
+
 /* Adds one, of attributes a. 0 or -ENOMEM. */
 int netlink_others_add(struct netlink_others *o, const struct kernel_state *want,
 	const struct fib_rule_hdr *f, struct nlattr **a);
-/* How far our rules must go to the front, so that none of the others takes all before them; 0 too
- * when there is no room. */
+/* By how much the priorities of our rules must be lower than the state's, so that no rule that
+ * takes all stands before them; 0 also when there is no room. */
 uint32_t netlink_rules_shift(const struct os_netlink *n, const struct netlink_others *o);
 /* Whether packets that are marked so fall under the rule, whatever else they are like, and would
  * not go by the main table then. */
 bool netlink_rule_takes(uint32_t mark, const struct fib_rule_hdr *f, struct nlattr **a);
-/* Whether packets of the one are taken for those of the other. */
+
+/* Whether packets with the one mark (bits of the mask) are taken for those of the other. */
 static inline bool netlink_marks_overlap(uint32_t mark, uint32_t mask, uint32_t other,
 	uint32_t other_mask)
 {
 	return mark && other && ((other & mask) == mark || (mark & other_mask) == other);
 }
+
 /* The rule of the state that marked packets go by; NULL: none. */
 const struct kernel_rule *netlink_marked(const struct kernel_state *want, int family);
 

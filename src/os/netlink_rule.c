@@ -24,6 +24,7 @@ static struct prefix rule_prefix(const struct nlattr *a, uint8_t len, int family
 	return ip.family == IP_NONE || !len ? (struct prefix){0} : prefix_of(&ip, len);
 }
 
+/* Notes one of our protocol number. 0 or -ENOMEM. */
 static int rule_ours(struct rules *all, const struct fib_rule_hdr *f, struct nlattr **a)
 {
 	struct kernel_rule *grown, got = {.family = f->family == AF_INET ? IP4 : IP6};
@@ -88,7 +89,7 @@ static void rules_keep_ours(struct rules *all)
 	for (size_t i = 0; i < all->count; i++) {
 		struct kernel_rule *k = &all->v[i];
 
-		/* first those that lead to ours, by which the others are told */
+		/* swapped, since rule_between() looks at all of them */
 		if (netlink_table_is_ours(all->n, k->table) ||
 			netlink_set_has(&all->n->priorities, k->priority) ||
 			rule_between(all, k->priority)) {

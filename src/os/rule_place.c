@@ -60,7 +60,7 @@ int netlink_others_add(struct netlink_others *o, const struct kernel_state *want
 	return 0;
 }
 
-/* The first of them among the priorities first to last; 0: none. */
+/* The lowest of their priorities from first to last; takes_all: of those alone. 0: none. */
 static uint32_t others_first(const struct netlink_others *o, uint32_t first, uint32_t last,
 	bool takes_all)
 {

@@ -15,7 +15,7 @@ static const char tun_path[] = "/dev/net/tun";
 
 struct tun_job {
 	const struct os_tun_config *config;
-	bool header, apart;
+	bool header, bulk_queue;
 	struct os_tun *tun;
 	struct buf *error;
 };
@@ -134,10 +134,10 @@ static int tun_job(void *ctx)
 		goto err_free;
 	}
 	existed = !c->further && if_nametoindex(c->name) != 0;
-	r = tun_set_queue(t->fd, c, job->header, c->many || job->apart);
+	r = tun_set_queue(t->fd, c, job->header, c->many || job->bulk_queue);
 	/* One that was made without queues by another has just one. */
-	if (r == -EINVAL && job->apart && !c->many) {
-		job->apart = false;
+	if (r == -EINVAL && job->bulk_queue && !c->many) {
+		job->bulk_queue = false;
 		r = tun_set_queue(t->fd, c, job->header, false);
 	}
 	if (r == 0 && existed && !tun_persists(t->fd))
@@ -150,7 +150,7 @@ static int tun_job(void *ctx)
 		tun_explain(c->name, r, job->error);
 		goto err_close;
 	}
-	if (job->apart)
+	if (job->bulk_queue)
 		t->bulk_fd = tun_open_bulk(c, job->header);
 	job->tun = t;
 	return 0;
@@ -167,7 +167,7 @@ int os_tun_attach(const struct os_tun_config *c, bool header, struct os_tun **re
 {
 	struct tun_job job = {.config = c,
 		.header = header,
-		.apart = c->apart && (c->tso || c->uso) && header,
+		.bulk_queue = c->bulk_queue && (c->tso || c->uso) && header,
 		.error = error};
 	int r;
 
