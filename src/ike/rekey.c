@@ -122,7 +122,7 @@ static int neg_child(struct ike_sa *sa, const struct ike_neg *neg, wtime now,
 	return ike_child_make(&n, now, ret);
 }
 
-/* Its maker deletes it; if that is the peer, and it does not, we do. */
+/* A child lost a collision. Who made it deletes it; after so much patience (us) we do anyway. */
 static void child_retire(struct ike_child *c, int64_t patience, wtime now)
 {
 	c->redundant = true;
@@ -170,10 +170,10 @@ static struct ike_child *child_crossing(const struct ike_child *c)
 	return NULL;
 }
 
-/* A child beside none: where both ends have asked for one at the same time there are two, and both
- * would be rekeyed for ever. One ends by the rule for rekeys (RFC 7296 2.8.1): that of the lowest
- * nonce, by the endpoint that created it. If we did, and answer the other one's request now, ours
- * is sent on until the peer must have that answer. */
+/* A child that was asked for because there was none. Where both ends asked at the same time there
+ * are two now, and both would be rekeyed for ever. One ends by the rule for rekeys, that of the
+ * lowest nonce, by the endpoint that created it (RFC 7296 2.8.1). If we did, and answer the other
+ * one's request now, ours is sent on until the peer must have that answer. */
 static void child_asked(struct ike_child *c, const struct ike_neg *neg, wtime now)
 {
 	struct ike_child *o;

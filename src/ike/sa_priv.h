@@ -157,7 +157,7 @@ struct ike_child {
 	bool has_peer_low; /* the peer's rekey of it was answered: */
 	struct ike_nonce peer_low; /* the lower nonce of that exchange */
 	uint32_t peer_child;       /* the child that it made, 0: not yet */
-	bool asked, ours;          /* made by CREATE_CHILD_SA in no other's place; by our request */
+	bool asked, ours;          /* made by CREATE_CHILD_SA, not as a rekey; by our request */
 	struct ike_nonce made_low; /* asked: the lower nonce of that exchange */
 };
 
