@@ -21,8 +21,9 @@ struct trace {
 	struct buf reason;
 };
 
-/* ---- the decision, as the snapshot has it: of equal prefixes in the order that table.c says ----
- */
+/* ---- the decision, as the snapshot has it ---- */
+
+/* Of equal prefixes the first one counts: they are considered in the order that table.c tells. */
 
 static void consider(struct trace *t, const struct node_told *r, bool unreachable)
 {
