@@ -51,6 +51,7 @@ struct conf_redistribute {
 };
 
 /* CONF_SOURCE_TABLES: from routing.source_table on; a power of two */
+enum { CONF_DSCP_MAX = 63 };
 enum { CONF_REDISTRIBUTE_MAX = 16, CONF_SOURCE_TABLES = 64 };
 
 enum { CONF_MAC_KEYS = 4, CONF_MAC_KEY = 64 };
@@ -139,6 +140,8 @@ struct config {
 		const char **exclude_interface;
 		size_t exclude_interface_count;
 		uint32_t fwmark, fwmask; /* default 0x51/0xff */
+		bool copy_dscp;          /* outer DSCP is the inner's; else it is */
+		uint8_t dscp;            /* this one; default 0 */
 		const char *netns, *vrf;
 	} underlay;
 	struct conf_announce *announce;

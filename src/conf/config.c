@@ -328,7 +328,32 @@ static void read_fwmark(struct doc *d, struct fy_node *n, void *object)
 	c->underlay.fwmask = (uint32_t)v[1];
 }
 
+/* "copy", or a code point of six bits (RFC 2474). */
+static void read_dscp(struct doc *d, struct fy_node *n, void *object)
+{
+	struct config *c = object;
+	const char *s = doc_string(d, n, "underlay.dscp");
+	unsigned long v = ULONG_MAX;
+	char *end = NULL;
+
+	if (!s)
+		return;
+	c->underlay.copy_dscp = strcmp(s, "copy") == 0;
+	if (c->underlay.copy_dscp)
+		return;
+	errno = 0;
+	if (*s >= '0' && *s <= '9')
+		v = strtoul(s, &end, 0);
+	if (errno || v > CONF_DSCP_MAX || *end) {
+		doc_error(d, n, "underlay.dscp must be copy or 0 to %d, not \"%s\"", CONF_DSCP_MAX,
+			s);
+		return;
+	}
+	c->underlay.dscp = (uint8_t)v;
+}
+
 static const struct field underlay_fields[] = {
+	{"dscp", FIELD_CUSTOM, .read = read_dscp},
 	{"exclude_interfaces", FIELD_CUSTOM, .read = read_exclude_interfaces},
 	{"fwmark", FIELD_CUSTOM, .read = read_fwmark},
 	{"netns", FIELD_STRING, offsetof(struct config, underlay.netns)},

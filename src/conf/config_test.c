@@ -52,7 +52,7 @@ static const char every_key[] =
 	"inner}\n"
 	"underlay: {exclude_interfaces: [docker0, \"br \\\"x\\\"\"], fwmark: 0x51/0xff, netns: "
 	"outer,\n"
-	"           vrf: blue}\n"
+	"           vrf: blue, dscp: 46}\n"
 	"announce: [fd00:1::/64, 10.1.0.0/16, {prefix: \"::/0\", source: \"2001:db8::/48\"}]\n"
 	"static_routes: [{prefix: 10.9.0.0/16, node: fra1}, {prefix: \"0.0.0.0/0\", node: "
 	"acme/lax1}]\n"
@@ -122,6 +122,8 @@ static void interfaces_and_routes_are_read(void **state)
 	assert_string_equal(c->underlay.exclude_interface[1], "br \"x\"");
 	assert_int_equal(c->underlay.fwmark, 0x51);
 	assert_int_equal(c->underlay.fwmask, 0xff);
+	assert_false(c->underlay.copy_dscp);
+	assert_int_equal(c->underlay.dscp, 46);
 	assert_string_equal(c->underlay.netns, "outer");
 	assert_string_equal(c->underlay.vrf, "blue");
 	assert_int_equal(c->announce_count, 3);
@@ -314,6 +316,8 @@ static void mistakes_in_values(void **state)
 		{"routing: {protocol: 4}\n", "5:21: ", "from 5 to 255"},
 		{"underlay: {fwmark: 0x100/0xff}\n", "5:20: ", "as 0x51/0xff"},
 		{"underlay: {fwmark: 0}\n", "5:20: ", "as 0x51/0xff"},
+		{"underlay: {dscp: 64}\n", "5:18: ", "copy or 0 to 63, not \"64\""},
+		{"underlay: {dscp: ef}\n", "5:18: ", "copy or 0 to 63, not \"ef\""},
 		{"underlay: {exclude_interfaces: [\"\"]}\n", "5:33: ", "is empty"},
 		{"control: {socket: \"\"}\n", "5:19: ", "is empty"},
 	};

@@ -111,6 +111,10 @@ static void print_tun(const struct config *c, struct buf *b)
 	strings(b, "exclude_interfaces", c->underlay.exclude_interface,
 		c->underlay.exclude_interface_count);
 	buf_printf(b, ", fwmark: 0x%x/0x%x", c->underlay.fwmark, c->underlay.fwmask);
+	if (c->underlay.copy_dscp)
+		buf_add_str(b, ", dscp: copy");
+	else
+		buf_printf(b, ", dscp: %u", (unsigned int)c->underlay.dscp);
 	key_text(b, c->underlay.netns ? ", netns" : "", c->underlay.netns);
 	key_text(b, c->underlay.vrf ? ", vrf" : "", c->underlay.vrf);
 	buf_add_str(b, "}\n");

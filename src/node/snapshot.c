@@ -108,6 +108,8 @@ static bool build_own(struct builder *b)
 		if (own[i].family == IP6 && s->icmp_source6.family == IP_NONE)
 			s->icmp_source6 = own[i];
 	}
+	s->copy_dscp = c->underlay.copy_dscp;
+	s->dscp = c->underlay.dscp;
 	s->own_address_count = (uint32_t)c->tun.address_count;
 	if (node_adds_source(c))
 		own[s->own_address_count++] = c->srv6.source;

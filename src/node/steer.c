@@ -281,6 +281,7 @@ static bool build_steer(const struct steering *s, const struct conf_policy *c,
 		.segment = p->segment,
 		.mode = s->n->config->srv6.encap_full ? SRV6_ENCAPS : SRV6_ENCAPS_RED,
 		.linux_compat = s->n->config->srv6.linux_compat,
+		.copy_dscp = s->n->config->underlay.copy_dscp,
 	};
 	struct srv6_steer *push = arena_alloc(s->snap->arena, sizeof(*push));
 

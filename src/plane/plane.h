@@ -131,7 +131,8 @@ struct plane_snapshot {
 	struct ipaddr icmp_source4,
 		icmp_source6; /* IP_NONE: ICMP errors of that family are not sent */
 	bool transit;         /* forward between links */
-	bool copy_dscp;       /* outer DSCP is the inner's, else 0 */
+	bool copy_dscp;       /* outer DSCP is the inner's; */
+	uint8_t dscp;         /* else this one */
 	uint16_t tun_mtu;
 	const struct plane_srv6 *srv6; /* NULL: no policies and no SIDs */
 };

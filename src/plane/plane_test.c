@@ -242,6 +242,20 @@ static void outer_tos_is_the_inner_ecn_or_all_of_it(void **state)
 	}
 }
 
+/* Case 18: a DSCP of the configuration's, beside the inner ECN. */
+static void outer_dscp_may_be_a_fixed_one(void **state)
+{
+	struct rig_pair *t = *state;
+	struct packet f = rig_udp4;
+	uint8_t data[256];
+
+	t->a.snapshot.dscp = 46;
+	f.tos = 0x22;
+	rig_tun(&t->a, data, packet_make(data, &f));
+	rig_round(&t->a);
+	assert_int_equal(t->a.rx[0].tos, 46 << 2 | 2);
+}
+
 /* RFC 6040 4.2: congestion on the way is told to the inner transport. */
 static void congestion_reaches_the_inside(void **state)
 {
@@ -491,6 +505,7 @@ int main(void)
 		T(the_rest_goes_into_the_next_send),
 		T(a_send_has_one_tos_and_one_size),
 		T(outer_tos_is_the_inner_ecn_or_all_of_it),
+		T(outer_dscp_may_be_a_fixed_one),
 		T(congestion_reaches_the_inside),
 		cmocka_unit_test(transit_takes_one_hop),
 		T(control_goes_first),

@@ -143,7 +143,9 @@ void tx_close(struct plane *p, struct plane_slot *slot, wtime now)
 
 static uint8_t outer_tos(const struct plane *p, uint8_t inner)
 {
-	return ecn_encapsulate(inner, p->snapshot->copy_dscp);
+	uint8_t dscp = p->snapshot->copy_dscp ? 0 : p->snapshot->dscp;
+
+	return (uint8_t)(ecn_encapsulate(inner, p->snapshot->copy_dscp) | dscp << DSCP_SHIFT);
 }
 
 uint8_t *tx_append(struct plane *p, struct tx_batch *b, const struct tx_ask *ask)

@@ -7,6 +7,8 @@
 
 enum ecn { ECN_NOT_ECT = 0, ECN_ECT1 = 1, ECN_ECT0 = 2, ECN_CE = 3, ECN_MASK = 3 };
 
+enum { DSCP_SHIFT = 2 }; /* in the TOS byte, RFC 2474 3 */
+
 /* Outer TOS byte for an inner one (RFC 6040 4.1: ECN is copied): DSCP copied, or 0. */
 static inline uint8_t ecn_encapsulate(uint8_t inner_tos, bool copy_dscp)
 {

@@ -180,7 +180,8 @@ def tos_of(sender, receiver, address, values):
 def test_marks_of_a_router_reach_the_inside(lab, underlay):
     """Case 18: a router marks what is ECT as CE, then everything, in a burst of mixed TOS. ECT
     inside becomes CE, CE stays, Not-ECT stays as it was or is dropped and counted; the inner DSCP
-    is never touched, the outer one is 0; and each packet keeps what is its."""
+    is never touched, the outer one is 0, or a copy when so configured; and each packet keeps what
+    is its."""
     mesh = narrow_in_the_middle(lab, underlay, middle=1500)
     near, = (ns for ns in lab.namespaces if ns.label == "near")
     mesh.start()
@@ -207,3 +208,11 @@ def test_marks_of_a_router_reach_the_inside(lab, underlay):
                          for tos in sent}
         assert mesh.nodes[1].drops()["ecn-ce-not-ect"] - before >= 80
         near.run("nft", "delete", "table", "inet", "marks")
+    head = mesh.nodes[0]
+    head.configure(head.config | {"underlay": {"dscp": "copy"}})
+    head.reload()
+    near.run("nft", "-f", "-", stdin=MARK % {"which": "ce"})  # changes nothing, counts
+    tos_of(one, two, mesh.inner(2, "ip6"), sent)
+    counted = re.findall(r"counter packets (\d+)",
+                         near.run("nft", "list", "table", "inet", "marks").stdout)
+    assert max(map(int, counted)) > 0, "the outer DSCP is not the inner one"
