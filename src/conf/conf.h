@@ -262,10 +262,16 @@ void conf_errors_free(struct conf_errors *e);
 
 /* A level of the log by its word: error, warning, info, debug. 0 or -EINVAL. */
 int conf_log_parse(const char *word, enum conf_log *ret);
-/* A switch by its name in the configuration. 0 or -EINVAL. */
+/* A switch of plane.offload by its name there. 0 or -EINVAL. */
 int conf_offload_parse(const char *word, enum conf_offload *ret);
+/* And its name; static. */
 const char *conf_offload_name(enum conf_offload o);
-/* What a configuration lets be used: bits, 1 << enum conf_offload. */
+/* In a set of switches, that one. */
+static inline unsigned int conf_offload_bit(enum conf_offload o)
+{
+	return 1U << o;
+}
+/* The set of those that a configuration has on; none of the TUN's four where tun_gso is off. */
 unsigned int conf_offloads(const struct config *c);
 /* Glob over names: "*" and "?" only. */
 bool conf_glob(const char *pattern, const char *text);

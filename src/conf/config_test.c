@@ -164,6 +164,43 @@ static void the_rest_is_read(void **state)
 	config_free(c);
 }
 
+static unsigned int offloads_of(const char *offload)
+{
+	char text[1024];
+	struct config *c;
+	unsigned int on;
+
+	assert_in_range(snprintf(text, sizeof(text), BASE "plane: {offload: {%s}}\n", offload), 1,
+		sizeof(text) - 1);
+	c = parse_well(text);
+	on = conf_offloads(c);
+	config_free(c);
+	return on;
+}
+
+/* Each alone, and tun_gso for all four of the TUN whatever they say themselves. */
+static void offloads_are_switched_off(void **state)
+{
+	const unsigned int all = (1U << CONF_OFFLOADS) - 1;
+	const unsigned int udp = conf_offload_bit(CONF_UDP_GSO) | conf_offload_bit(CONF_UDP_GRO);
+	enum conf_offload o = CONF_OFFLOADS;
+
+	(void)state;
+	assert_int_equal(offloads_of(""), all);
+	for (unsigned int i = 0; i < CONF_OFFLOADS; i++) {
+		const char *name = conf_offload_name((enum conf_offload)i);
+		char text[32];
+
+		assert_int_equal(conf_offload_parse(name, &o), 0);
+		assert_int_equal(o, i);
+		snprintf(text, sizeof(text), "%s: off", name);
+		assert_int_equal(offloads_of(text), all & ~conf_offload_bit(o));
+	}
+	assert_int_equal(offloads_of("tun_gso: off, merge_tcp: on"), udp);
+	assert_int_equal(offloads_of("tun_gso: off, udp_gro: off"), conf_offload_bit(CONF_UDP_GSO));
+	assert_int_equal(conf_offload_parse("tun_gso", &o), -EINVAL);
+}
+
 static void defaults_are_the_manuals(void **state)
 {
 	struct config *c = parse_well(BASE);
@@ -668,6 +705,7 @@ int main(void)
 		cmocka_unit_test(endpoints_are_read),
 		cmocka_unit_test(interfaces_and_routes_are_read),
 		cmocka_unit_test(the_rest_is_read),
+		cmocka_unit_test(offloads_are_switched_off),
 		cmocka_unit_test(defaults_are_the_manuals),
 		cmocka_unit_test(printing_reads_back_equal),
 		cmocka_unit_test(null_is_the_default),

@@ -33,8 +33,8 @@ unsigned int conf_offloads(const struct config *c)
 
 	for (unsigned int i = 0; i < CONF_OFFLOADS; i++)
 		if (c->plane.offload[i] != CONF_OFF)
-			on |= 1U << i;
+			on |= conf_offload_bit((enum conf_offload)i);
 	if (c->plane.tun_gso == CONF_OFF)
-		on &= 1U << CONF_UDP_GSO | 1U << CONF_UDP_GRO;
+		on &= conf_offload_bit(CONF_UDP_GSO) | conf_offload_bit(CONF_UDP_GRO);
 	return on;
 }

@@ -238,6 +238,12 @@ struct engine {
 	enum conf_log log; /* as last configured */
 };
 
+/* The socket of a plane as opened; NULL: there is none. */
+static inline struct os_udp *engine_udp(const struct engine *e, size_t i, uint32_t plane)
+{
+	return plane ? e->socket[i].more[plane - 1] : e->socket[i].udp;
+}
+
 /* ---- plane thread ---- */
 /* Memory, plane, epoll; the TUN is there already. 0 or a negative errno. */
 int engine_plane_init(struct engine_plane *t, const struct engine_config *c);
@@ -264,7 +270,9 @@ void engine_plane_send(struct engine_plane *t);
 unsigned int engine_plane_write(struct engine_plane *t, const struct tun_tx *f, size_t n);
 /* Merges those kinds no more; a line for the log, once. Between rounds only. */
 void engine_plane_merge_off(struct engine_plane *t, unsigned int kinds);
-/* Merges these kinds, PLANE_MERGE_*, as far as the TUN takes them. */
+/* Notes which kinds are to be merged, PLANE_MERGE_*, as far as the TUN takes them. */
+void engine_plane_merge_set(struct engine_plane *t, unsigned int kinds);
+/* And tells the plane. */
 void engine_plane_merge(struct engine_plane *t, unsigned int kinds, wtime now);
 /* Report to the control thread (the plane's own reports come by the callback). False: no room. */
 bool engine_plane_report(struct engine_plane *t, struct ring *ring, const struct engine_up *up);
@@ -306,9 +314,11 @@ void engine_host_picks(struct engine *e);
 /* Reads them for the node, when they changed and not too often. */
 void engine_host(struct engine *e, wtime now);
 /* ---- offload.c ---- */
+/* Sets the switches before anything is opened. */
 void engine_offload_start(struct engine *e, const struct config *c);
-/* What the new configuration has otherwise than the old one. */
+/* Switches what the new configuration has otherwise than the old one. */
 void engine_offload_reload(struct engine *e, const struct config *c);
+/* Switches one by command; AUTO: to what the configuration has. */
 void engine_offload_command(struct engine *e, enum conf_offload which, enum conf_switch to);
 /* What is in use: bits as conf_offloads(). */
 unsigned int engine_offload_used(const struct engine *e);

@@ -4,18 +4,13 @@
 #include <string.h>
 #include "engine/engine_priv.h"
 
-static unsigned int bit(enum conf_offload o)
-{
-	return 1U << o;
-}
-
 static void offload_sockets(struct engine *e)
 {
-	bool on = e->offload & bit(CONF_UDP_GSO);
+	bool on = e->offload & conf_offload_bit(CONF_UDP_GSO);
 
 	for (size_t i = 0; i < e->socket_count; i++)
 		for (uint32_t k = 0; k < e->planes; k++) {
-			struct os_udp *u = k ? e->socket[i].more[k - 1] : e->socket[i].udp;
+			struct os_udp *u = engine_udp(e, i, k);
 
 			if (u)
 				e->config.net->udp_gso(u, on);
@@ -36,7 +31,8 @@ static void offload_tun(struct engine *e)
 			strerror(-r));
 }
 
-/* anew: also where it is on by the switch, and was given up since. */
+/* Switches to the set that is to be on. anew: of these also what is on already, and was given up
+ * since because the kernel or a device refused it. */
 static void offload_set(struct engine *e, unsigned int on, unsigned int anew)
 {
 	struct engine_down m = {.type = ENGINE_DOWN_OFFLOAD,
@@ -44,11 +40,13 @@ static void offload_set(struct engine *e, unsigned int on, unsigned int anew)
 		.changed = (on ^ e->offload) | anew};
 
 	e->offload = on;
-	if (m.changed & bit(CONF_UDP_GSO))
+	if (m.changed & conf_offload_bit(CONF_UDP_GSO))
 		offload_sockets(e);
-	if (m.changed & (bit(CONF_TUN_TSO) | bit(CONF_TUN_USO)))
+	if (m.changed & (conf_offload_bit(CONF_TUN_TSO) | conf_offload_bit(CONF_TUN_USO)))
 		offload_tun(e);
-	if (m.changed & (bit(CONF_UDP_GRO) | bit(CONF_MERGE_TCP) | bit(CONF_MERGE_UDP)) &&
+	if (m.changed &
+			(conf_offload_bit(CONF_UDP_GRO) | conf_offload_bit(CONF_MERGE_TCP) |
+				conf_offload_bit(CONF_MERGE_UDP)) &&
 		engine_down(e, &m) < 0)
 		os_log_line(&e->config.log, OS_ERROR, "out of memory to switch offloads");
 }
@@ -69,17 +67,22 @@ void engine_offload_reload(struct engine *e, const struct config *c)
 
 void engine_offload_command(struct engine *e, enum conf_offload which, enum conf_switch to)
 {
-	unsigned int want = to == CONF_ON ? bit(which) : to == CONF_OFF ? 0 : e->offload_conf;
+	const unsigned int bit = conf_offload_bit(which);
+	unsigned int on = e->offload_conf & bit;
 
-	if (to == CONF_AUTO)
-		e->offload_command &= ~bit(which);
-	else
-		e->offload_command |= bit(which);
-	offload_set(e, (e->offload & ~bit(which)) | (want & bit(which)), bit(which));
+	if (to == CONF_AUTO) {
+		e->offload_command &= ~bit;
+	} else {
+		e->offload_command |= bit;
+		on = to == CONF_ON ? bit : 0;
+	}
+	offload_set(e, (e->offload & ~bit) | on, bit);
 	os_log_printf(&e->config.log, OS_INFO, "offload %s: %s by command",
-		conf_offload_name(which), e->offload & bit(which) ? "on" : "off");
+		conf_offload_name(which), on ? "on" : "off");
 }
 
+/* A switch of the sockets is in use where one of them has it; all sockets are alike. Without any,
+ * nothing was refused. */
 static unsigned int used_of_sockets(const struct engine *e)
 {
 	unsigned int used = 0;
@@ -87,15 +90,15 @@ static unsigned int used_of_sockets(const struct engine *e)
 
 	for (size_t i = 0; i < e->socket_count; i++)
 		for (uint32_t k = 0; k < e->planes; k++) {
-			const struct os_udp *u = k ? e->socket[i].more[k - 1] : e->socket[i].udp;
+			const struct os_udp *u = engine_udp(e, i, k);
 
 			if (!u)
 				continue;
 			some = true;
-			used |= os_udp_facts(u).gso ? bit(CONF_UDP_GSO) : 0;
-			used |= os_udp_facts(u).gro ? bit(CONF_UDP_GRO) : 0;
+			used |= os_udp_facts(u).gso ? conf_offload_bit(CONF_UDP_GSO) : 0;
+			used |= os_udp_facts(u).gro ? conf_offload_bit(CONF_UDP_GRO) : 0;
 		}
-	return some ? used : bit(CONF_UDP_GSO) | bit(CONF_UDP_GRO);
+	return some ? used : conf_offload_bit(CONF_UDP_GSO) | conf_offload_bit(CONF_UDP_GRO);
 }
 
 unsigned int engine_offload_used(const struct engine *e)
@@ -106,11 +109,12 @@ unsigned int engine_offload_used(const struct engine *e)
 	for (uint32_t i = 0; i < e->planes; i++) {
 		unsigned int merging = atomic_load(&e->plane[i]->merging);
 
-		used |= merging & PLANE_MERGE_TCP ? bit(CONF_MERGE_TCP) : 0;
-		used |= merging & PLANE_MERGE_UDP ? bit(CONF_MERGE_UDP) : 0;
+		used |= merging & PLANE_MERGE_TCP ? conf_offload_bit(CONF_MERGE_TCP) : 0;
+		used |= merging & PLANE_MERGE_UDP ? conf_offload_bit(CONF_MERGE_UDP) : 0;
 	}
 	if (!e->tun)
 		return used;
 	f = os_tun_facts(e->tun);
-	return used | (f.tso ? bit(CONF_TUN_TSO) : 0) | (f.uso ? bit(CONF_TUN_USO) : 0);
+	return used | (f.tso ? conf_offload_bit(CONF_TUN_TSO) : 0) |
+		(f.uso ? conf_offload_bit(CONF_TUN_USO) : 0);
 }

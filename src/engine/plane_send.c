@@ -127,18 +127,25 @@ unsigned int engine_plane_write(struct engine_plane *t, const struct tun_tx *f, 
 	return refused;
 }
 
-void engine_plane_merge(struct engine_plane *t, unsigned int kinds, wtime now)
+void engine_plane_merge_set(struct engine_plane *t, unsigned int kinds)
 {
 	struct os_tun_facts f = os_tun_facts(t->tun);
-	struct plane_down m = {.type = PLANE_DOWN_MERGE, .flags = kinds};
 
 	if (!f.merge_tcp)
-		m.flags &= ~(unsigned int)PLANE_MERGE_TCP;
+		kinds &= ~(unsigned int)PLANE_MERGE_TCP;
 	if (!f.merge_udp)
-		m.flags &= ~(unsigned int)PLANE_MERGE_UDP;
-	t->config.merge_tcp = m.flags & PLANE_MERGE_TCP;
-	t->config.merge_udp = m.flags & PLANE_MERGE_UDP;
-	atomic_store(&t->merging, m.flags);
+		kinds &= ~(unsigned int)PLANE_MERGE_UDP;
+	t->config.merge_tcp = kinds & PLANE_MERGE_TCP;
+	t->config.merge_udp = kinds & PLANE_MERGE_UDP;
+	atomic_store(&t->merging, kinds);
+}
+
+void engine_plane_merge(struct engine_plane *t, unsigned int kinds, wtime now)
+{
+	struct plane_down m = {.type = PLANE_DOWN_MERGE};
+
+	engine_plane_merge_set(t, kinds);
+	m.flags = atomic_load(&t->merging);
 	plane_down(t->plane, &m, now);
 }
 

@@ -136,19 +136,21 @@ static void plane_forget_tun(struct engine_plane *t)
 		(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, f.bulk_fd, NULL);
 }
 
+/* PLANE_MERGE_*, as plane.offload has it. */
+static unsigned int merge_kinds(const struct engine_plane *t)
+{
+	return (t->offload & conf_offload_bit(CONF_MERGE_TCP) ? PLANE_MERGE_TCP : 0U) |
+		(t->offload & conf_offload_bit(CONF_MERGE_UDP) ? PLANE_MERGE_UDP : 0U);
+}
+
 int engine_plane_init(struct engine_plane *t, const struct engine_config *c)
 {
-	struct os_tun_facts tun = os_tun_facts(t->tun);
 	int r;
 
 	t->net = c->net;
 	t->config.up = plane_up;
 	t->config.up_ctx = t;
-	t->config.merge_tcp = tun.merge_tcp && t->offload & 1U << CONF_MERGE_TCP;
-	t->config.merge_udp = tun.merge_udp && t->offload & 1U << CONF_MERGE_UDP;
-	atomic_store(&t->merging,
-		(t->config.merge_tcp ? PLANE_MERGE_TCP : 0U) |
-			(t->config.merge_udp ? PLANE_MERGE_UDP : 0U));
+	engine_plane_merge_set(t, merge_kinds(t));
 	t->config.segments_max = OS_UDP_SEGMENTS;
 	t->tun_reads = ENGINE_TUN_READS_MIN;
 	t->tun_empty = true;
@@ -236,13 +238,6 @@ static void plane_tun_gone(struct engine_plane *t)
 	plane_report_sure(t, &up);
 }
 
-/* As plane.offload has it. */
-static unsigned int merge_kinds(const struct engine_plane *t)
-{
-	return (t->offload & 1U << CONF_MERGE_TCP ? PLANE_MERGE_TCP : 0U) |
-		(t->offload & 1U << CONF_MERGE_UDP ? PLANE_MERGE_UDP : 0U);
-}
-
 /* Takes another TUN; the old one goes back to who may close it. */
 static void plane_tun(struct engine_plane *t, struct os_tun *tun, wtime now)
 {
@@ -260,20 +255,19 @@ static void plane_tun(struct engine_plane *t, struct os_tun *tun, wtime now)
 		plane_tun_gone(t); /* without memory for it; another is tried later */
 }
 
-/* Switches. What the kernel refused to merge stays refused unless that very switch was moved. */
+/* Moves switches. What the kernel refused to merge stays refused unless that very switch was moved.
+ */
 static void plane_offload(struct engine_plane *t, const struct engine_down *m, wtime now)
 {
-	unsigned int kinds = atomic_load(&t->merging);
+	unsigned int kinds = atomic_load(&t->merging), moved = 0;
 
 	t->offload = m->offload;
-	if (m->changed & 1U << CONF_MERGE_TCP)
-		kinds = (kinds & ~(unsigned int)PLANE_MERGE_TCP) |
-			(merge_kinds(t) & PLANE_MERGE_TCP);
-	if (m->changed & 1U << CONF_MERGE_UDP)
-		kinds = (kinds & ~(unsigned int)PLANE_MERGE_UDP) |
-			(merge_kinds(t) & PLANE_MERGE_UDP);
-	engine_plane_merge(t, kinds, now);
-	/* each socket is read once, and then switched */
+	if (m->changed & conf_offload_bit(CONF_MERGE_TCP))
+		moved |= PLANE_MERGE_TCP;
+	if (m->changed & conf_offload_bit(CONF_MERGE_UDP))
+		moved |= PLANE_MERGE_UDP;
+	engine_plane_merge(t, (kinds & ~moved) | (merge_kinds(t) & moved), now);
+	/* each socket is read, so that udp_gro() sees whether it is empty */
 	t->gro_by = wtime_add(now, ENGINE_GRO_US);
 	for (size_t i = 0; t->sockets && i < t->sockets->count; i++)
 		if (engine_socket_of(t->sockets, i, t->config.number))
@@ -371,7 +365,7 @@ static int drop_excluded(struct engine_plane *t, struct udp_rx *rx, int n)
 static void udp_gro(const struct engine_plane *t, struct os_udp *u, bool empty, wtime now)
 {
 	struct os_udp_facts f = os_udp_facts(u);
-	bool on = t->offload & 1U << CONF_UDP_GRO && f.gro_can;
+	bool on = t->offload & conf_offload_bit(CONF_UDP_GRO) && f.gro_can;
 
 	if (f.gro != on && (on || empty || wtime_due(t->gro_by, now)))
 		t->net->udp_gro(u, on);

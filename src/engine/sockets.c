@@ -46,8 +46,8 @@ static int socket_open(struct engine *e, size_t i, const struct node_socket *wan
 		.interface = want->interface,
 		.netns = e->underlay_netns,
 		.mark = want->fwmark,
-		.gso = e->offload & 1U << CONF_UDP_GSO,
-		.gro = e->offload & 1U << CONF_UDP_GRO,
+		.gso = e->offload & conf_offload_bit(CONF_UDP_GSO),
+		.gro = e->offload & conf_offload_bit(CONF_UDP_GRO),
 		.siblings = e->planes};
 	struct engine_socket *s = &e->socket[i];
 	int r = e->config.net->udp_open(&c, &s->udp, error);
@@ -93,8 +93,7 @@ static int sockets_publish(struct engine *e, const bool *go)
 	}
 	for (size_t i = 0; i < e->socket_count; i++)
 		for (uint32_t k = 0; k < e->planes && !(go && go[i]); k++)
-			list->udp[i * e->planes + k] = k ? e->socket[i].more[k - 1]
-							 : e->socket[i].udp;
+			list->udp[i * e->planes + k] = engine_udp(e, i, k);
 	m.sockets = list;
 	r = engine_down(e, &m);
 	if (r < 0)

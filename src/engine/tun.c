@@ -17,8 +17,8 @@ struct os_tun_config engine_tun_config(const struct engine *e, const struct conf
 	return (struct os_tun_config){.name = c->tun.name,
 		.netns = e->tun_netns,
 		.many = e->planes > 1,
-		.tso = e->offload & 1U << CONF_TUN_TSO,
-		.uso = e->offload & 1U << CONF_TUN_USO,
+		.tso = e->offload & conf_offload_bit(CONF_TUN_TSO),
+		.uso = e->offload & conf_offload_bit(CONF_TUN_USO),
 		.bulk_queue = true};
 }
 

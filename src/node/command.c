@@ -142,8 +142,8 @@ uint32_t node_command(struct node *n, struct view request, const struct node_out
 		break;
 	case CTL_OFFLOAD: /* one that exists likewise */
 		json_string(&j, "error",
-			"an offload and on, off or auto: udp_gso, udp_gro, tun_tso, tun_uso, "
-			"merge_tcp, merge_udp");
+			"no such switch: udp_gso, udp_gro, tun_tso, tun_uso, merge_tcp or "
+			"merge_udp, a space, and on, off or auto");
 		break;
 	case CTL_TRACE:
 	case CTL_PING:

@@ -211,7 +211,7 @@ static void offloads(const struct node_outside *o, struct json *j)
 {
 	json_object(j, "offload");
 	for (unsigned int i = 0; i < CONF_OFFLOADS; i++) {
-		unsigned int bit = 1U << i;
+		unsigned int bit = conf_offload_bit((enum conf_offload)i);
 		bool on = o->offload_on & bit, used = o->offload_used & bit;
 
 		json_object(j, conf_offload_name((enum conf_offload)i));
