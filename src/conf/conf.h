@@ -50,8 +50,8 @@ struct conf_redistribute {
 	uint16_t metric;
 };
 
-/* CONF_SOURCE_TABLES: from routing.source_table on; a power of two */
 enum { CONF_DSCP_MAX = 63 };
+/* CONF_SOURCE_TABLES: from routing.source_table on; a power of two */
 enum { CONF_REDISTRIBUTE_MAX = 16, CONF_SOURCE_TABLES = 64 };
 
 enum { CONF_MAC_KEYS = 4, CONF_MAC_KEY = 64 };

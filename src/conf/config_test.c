@@ -201,6 +201,16 @@ static void offloads_are_switched_off(void **state)
 	assert_int_equal(conf_offload_parse("tun_gso", &o), -EINVAL);
 }
 
+static void the_outer_dscp_may_be_copied(void **state)
+{
+	struct config *c = parse_well(BASE "underlay: {dscp: copy}\n");
+
+	(void)state;
+	assert_true(c->underlay.copy_dscp);
+	assert_int_equal(c->underlay.dscp, 0);
+	config_free(c);
+}
+
 static void defaults_are_the_manuals(void **state)
 {
 	struct config *c = parse_well(BASE);
@@ -214,6 +224,8 @@ static void defaults_are_the_manuals(void **state)
 	assert_int_equal(c->tun.mtu, 1400);
 	assert_int_equal(c->underlay.fwmark, 0x51);
 	assert_int_equal(c->underlay.fwmask, 0xff);
+	assert_false(c->underlay.copy_dscp);
+	assert_int_equal(c->underlay.dscp, 0);
 	assert_int_equal(c->routing.table, 252);
 	assert_int_equal(c->routing.default_table, 253);
 	assert_int_equal(c->routing.protocol, 157);
@@ -245,7 +257,7 @@ static void printing_reads_back_equal(void **state)
 {
 	static const char *const texts[] = {every_key, BASE, BASE "peers: {exclude: [a]}\n",
 		BASE "peers: {include: []}\nlog: error\n",
-		BASE "tun: {addresses: []}\nike: {dpd: 1500ms}\n",
+		BASE "tun: {addresses: []}\nike: {dpd: 1500ms}\n", BASE "underlay: {dscp: copy}\n",
 		"node: {organization: \"a\\\"\\\\\xc3\xbc\", name: 'it''s', key: k}\nregistry: "
 		"\"r\\tx\"\n"
 		"endpoints: [{serial: 'x: y', family: ip6, fwmark: 7}]\n"};
@@ -706,6 +718,7 @@ int main(void)
 		cmocka_unit_test(interfaces_and_routes_are_read),
 		cmocka_unit_test(the_rest_is_read),
 		cmocka_unit_test(offloads_are_switched_off),
+		cmocka_unit_test(the_outer_dscp_may_be_copied),
 		cmocka_unit_test(defaults_are_the_manuals),
 		cmocka_unit_test(printing_reads_back_equal),
 		cmocka_unit_test(null_is_the_default),
