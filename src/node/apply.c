@@ -372,13 +372,14 @@ static int check_fixed(const struct config *a, const struct config *b, struct bu
 	return 0;
 }
 
-static bool has_node(const struct registry *r, const struct registry_node *x)
+static const struct registry_node *find_node(const struct registry *r,
+	const struct registry_node *x)
 {
 	for (size_t i = 0; i < r->node_count; i++)
 		if (strcmp(r->node[i].name, x->name) == 0 &&
 			strcmp(r->node[i].organization, x->organization) == 0)
-			return true;
-	return false;
+			return &r->node[i];
+	return NULL;
 }
 
 /* A registry that loses more than half of its nodes at once is more likely broken than meant. */
@@ -387,7 +388,7 @@ static bool loses_most(const struct registry *old, const struct registry *r)
 	size_t lost = 0;
 
 	for (size_t i = 0; i < old->node_count; i++)
-		lost += !has_node(r, &old->node[i]);
+		lost += !find_node(r, &old->node[i]);
 	return lost * 2 > old->node_count;
 }
 
@@ -395,16 +396,20 @@ static void dry_report(struct node *n, const struct node_reload *r, struct buf *
 {
 	list_for_each (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
-		struct registry_node key = {.organization = l->organization, .name = l->name};
+		struct registry_node it_was = {.organization = l->organization, .name = l->name};
+		const struct registry_node *is = find_node(r->registry, &it_was);
 
-		if (!has_node(r->registry, &key) || !conf_wants_peer(r->config, &key) ||
+		if (!is || !conf_wants_peer(r->config, is) ||
 			!find_endpoint(r->config, l->local_serial))
 			buf_printf(report, "link %s: would be removed\n", l->text);
+		else if (memcmp(l->key, is->key, sizeof(l->key)) != 0)
+			buf_printf(report,
+				"link %s: would be made anew: the peer has another key\n", l->text);
 	}
 	for (size_t i = 0; i < r->registry->node_count; i++) {
 		const struct registry_node *x = &r->registry->node[i];
 
-		if (!has_node(n->registry, x) && !conf_is_self(r->config, x) &&
+		if (!find_node(n->registry, x) && !conf_is_self(r->config, x) &&
 			conf_wants_peer(r->config, x))
 			buf_printf(report, "node %s/%s: would be added\n", x->organization,
 				x->name);

@@ -181,6 +181,29 @@ def test_dry_run_only_tells(lab):
     assert sas(node) == before
 
 
+def test_a_peer_with_another_key(lab):
+    """A key that is replaced ends what the old one has authenticated, at once, and nothing else."""
+    mesh = Mesh(lab, 3).start()
+    mesh.wait_one_pair()
+    node = mesh.nodes[0]
+    kept = {link: pair for link, pair in sas(node).items() if "n3" in link}
+    other = mesh.registry({2: {"public_key": Key(lab.dir, "other").public}})
+    mesh.reconfigure(1, registry=other)
+    said = node.tool("reload", "--dry-run").stdout
+    assert "n2" in said and "another key" in said and "n3" not in said
+    assert len(node.links("up")) == 2
+    node.tool("reload")
+    assert [link["peer"]["name"] for link in node.links("up")] == ["n3"]
+    wait_until(lambda: "does not fit its public key" in str(
+        [link["reason"] for link in node.links() if link["peer"]["name"] == "n2"]), 20.0,
+               "n2, which has the old key, is refused")
+    assert [link["peer"]["name"] for link in node.links("up")] == ["n3"]
+    mesh.reconfigure(1)
+    node.tool("reload")
+    mesh.wait_reach()
+    assert kept and kept.items() <= sas(node).items()
+
+
 def test_every_change_is_told(lab):
     """Also one that touches no link: "nothing changed" is said only when nothing did."""
     mesh = Mesh(lab, 2).start()
