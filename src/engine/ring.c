@@ -13,7 +13,8 @@
 #include "base/mem.h"
 
 enum { ALIGN = 8, HEAD = 8 };
-/* The front is one of so many parts, and behind it the writer looks so often in each. */
+/* The front is the first of so many parts; past it the writer looks so often in each part whether
+ * it may go back. */
 enum { PARTS = 16, LOOKS = 8 };
 
 static const uint64_t ring_skip = UINT64_MAX;
@@ -42,12 +43,13 @@ void ring_done(struct ring *r)
 	r->size = 0;
 }
 
+/* Where in the memory a position lies. */
 static size_t ring_at(const struct ring *r, size_t position)
 {
 	return (position - r->front) & (r->size - 1);
 }
 
-/* Begins at the front again if the reader has read all. It looks at `front` only while a message
+/* Begins at the front again if the reader has read all: it looks at `front` only while a message
  * waits. */
 static void ring_front(struct ring *r, size_t tail)
 {
@@ -68,7 +70,7 @@ void *ring_reserve(struct ring *r, size_t n)
 	/* Half of the ring at most: with what may be skipped before it, it fits an empty one. */
 	if (n > r->size / 2 - HEAD)
 		return NULL;
-	if (tail - r->look < SIZE_MAX / 2)
+	if (tail - r->look < SIZE_MAX / 2) /* not before it */
 		ring_front(r, tail);
 	at = ring_at(r, tail);
 	need = HEAD + ((n + ALIGN - 1) & ~(size_t)(ALIGN - 1));
