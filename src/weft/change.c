@@ -107,6 +107,18 @@ int tool_log(struct tool *t)
 	return code;
 }
 
+static int no_such_offload(const char *name, const char *to)
+{
+	struct buf names = {0};
+
+	for (unsigned int i = 0; i < CONF_OFFLOADS; i++)
+		buf_printf(&names, "%s%s", i ? "|" : "", conf_offload_name((enum conf_offload)i));
+	(void)tool_fail("no such switch: %.20s %.20s; usage: weft offload %.*s on|off|auto", name,
+		to, (int)names.n, names.p ? (const char *)names.p : "");
+	buf_free(&names);
+	return TOOL_USAGE;
+}
+
 int tool_offload(struct tool *t)
 {
 	struct ctl_request q = {.command = CTL_OFFLOAD};
@@ -117,17 +129,8 @@ int tool_offload(struct tool *t)
 	int code;
 
 	if (conf_offload_parse(t->word[0], &which) < 0 ||
-		(strcmp(to, "on") != 0 && strcmp(to, "off") != 0 && strcmp(to, "auto") != 0)) {
-		struct buf names = {0};
-
-		for (unsigned int i = 0; i < CONF_OFFLOADS; i++)
-			buf_printf(&names, "%s%s", i ? "|" : "",
-				conf_offload_name((enum conf_offload)i));
-		(void)tool_fail("no such switch: %.20s %.20s; usage: weft offload %.*s on|off|auto",
-			t->word[0], to, (int)names.n, names.p ? (const char *)names.p : "");
-		buf_free(&names);
-		return TOOL_USAGE;
-	}
+		(strcmp(to, "on") != 0 && strcmp(to, "off") != 0 && strcmp(to, "auto") != 0))
+		return no_such_offload(t->word[0], to);
 	(void)snprintf(q.argument, sizeof(q.argument), "%s %s", conf_offload_name(which), to);
 	code = tool_ask(t, &q, &r);
 	if (code != TOOL_DONE)
