@@ -23,7 +23,7 @@ BUFFER = 1 << 22
 SILENCE_S, TRIES = 2.0, 3
 
 
-def stream_socket(six, kind):
+def open_socket(six, kind):
     sock = socket.socket(socket.AF_INET6 if six else socket.AF_INET, kind)
     if six:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -48,7 +48,7 @@ def echo_tcp(listener):
 def serve(port):
     for six in (False, True):
         for kind, echo in ((socket.SOCK_DGRAM, echo_udp), (socket.SOCK_STREAM, echo_tcp)):
-            sock = stream_socket(six, kind)
+            sock = open_socket(six, kind)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(("::" if six else "0.0.0.0", port))
             if kind == socket.SOCK_STREAM:
@@ -87,7 +87,7 @@ def of_size(size, number):
 
 
 def try_udp(address, port, fits):
-    with stream_socket(":" in address, socket.SOCK_DGRAM) as sock:
+    with open_socket(":" in address, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
         sock.connect((address, port))
         sizes = list(range(1, fits + 1))

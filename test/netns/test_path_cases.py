@@ -45,7 +45,9 @@ TOS = """
 import json, socket, sys, time
 verb, address, *values = sys.argv[1:]
 six = ":" in address
-level, set_tos, ask = (41, 67, 66) if six else (0, 1, 13)
+level, set_tos, ask = (
+    (socket.IPPROTO_IPV6, socket.IPV6_TCLASS, socket.IPV6_RECVTCLASS) if six
+    else (socket.IPPROTO_IP, socket.IP_TOS, 13))  # IP_RECVTOS
 sock = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
 if verb == "receive":
     sock.setsockopt(level, ask, 1)
