@@ -372,6 +372,7 @@ static int check_fixed(const struct config *a, const struct config *b, struct bu
 	return 0;
 }
 
+/* The node of the same organization and name; NULL: none. */
 static const struct registry_node *find_node(const struct registry *r,
 	const struct registry_node *x)
 {
@@ -396,13 +397,13 @@ static void dry_report(struct node *n, const struct node_reload *r, struct buf *
 {
 	list_for_each (it, &n->links) {
 		struct node_link *l = container_of(it, struct node_link, list);
-		struct registry_node it_was = {.organization = l->organization, .name = l->name};
-		const struct registry_node *is = find_node(r->registry, &it_was);
+		struct registry_node old = {.organization = l->organization, .name = l->name};
+		const struct registry_node *now = find_node(r->registry, &old);
 
-		if (!is || !conf_wants_peer(r->config, is) ||
+		if (!now || !conf_wants_peer(r->config, now) ||
 			!find_endpoint(r->config, l->local_serial))
 			buf_printf(report, "link %s: would be removed\n", l->text);
-		else if (memcmp(l->key, is->key, sizeof(l->key)) != 0)
+		else if (memcmp(l->key, now->key, sizeof(l->key)) != 0)
 			buf_printf(report,
 				"link %s: would be made anew: the peer has another key\n", l->text);
 	}
