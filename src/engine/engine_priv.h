@@ -17,7 +17,7 @@ enum {
 	ENGINE_HANDED = 512,        /* such packets a round, from each */
 	ENGINE_DOWN_RING = 1 << 20,
 	ENGINE_FACTS_RING = 1 << 20,   /* what was let go, limits, moves: small messages */
-	ENGINE_KNOWN_RING = 1 << 20,   /* IKE of established SAs, punted packets */
+	ENGINE_KNOWN_RING = 1 << 22,   /* IKE of established SAs, punted packets */
 	ENGINE_UNKNOWN_RING = 1 << 19, /* IKE of anybody */
 	ENGINE_TUN_READS = 16,         /* a round, at most */
 	ENGINE_TUN_READS_MIN = 2,      /* when few wait */

@@ -500,12 +500,12 @@ static void one_peer_does_not_fill_the_ring(void **state)
 	struct rig_pair *n = *state;
 	size_t ups = 0;
 
-	assert_int_equal(gone_up(n, 500), 128);
-	assert_int_equal(rig_drops(&n->b, DROP_PUNT_LIMIT), 500 - 128);
+	assert_int_equal(gone_up(n, 3000), 1024);
+	assert_int_equal(rig_drops(&n->b, DROP_PUNT_LIMIT), 3000 - 1024);
 	n->b.now.us += 10 * W_MS;
 	assert_int_equal(gone_up(n, 500), 20);
 	n->b.now.us += W_SEC;
-	assert_int_equal(gone_up(n, 500), 128);
+	assert_int_equal(gone_up(n, 3000), 1024);
 	for (int i = 0; i < 100; i++) {
 		n->b.now.us += 10 * W_MS;
 		ups += gone_up(n, 100);

@@ -21,10 +21,10 @@ enum { PAD1 = 0, PADN = 1, HELLO = 4, IHU = 5, PC = 17 };
 #define HELLO_ALONE_US (1 * W_SEC)
 #define HELLO_LATE_US  (6 * W_SEC)
 
-/* Of one link: 2000 a second, of which a paced dump of 100,000 routes takes fewer; 128 at once,
- * twice of what a speaker has waiting for a neighbour, and a third of the ring at most. What is
- * larger than others counts as several. */
-enum { PUNT_US = 500, PUNT_BURST_US = 128 * PUNT_US, PUNT_BYTES = 2048 };
+/* Of one link: 2000 a second, of which a paced dump of 100,000 routes takes fewer; 1024 at once, in
+ * which a speaker retracts 100,000 routes that went together, since what is lost then is held until
+ * it expires; and a half of the ring at most. What is larger than others counts as several. */
+enum { PUNT_US = 500, PUNT_BURST_US = 1024 * PUNT_US, PUNT_BYTES = 2048 };
 
 void punt_up(struct plane *p, const struct plane_up *up)
 {

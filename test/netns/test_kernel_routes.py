@@ -356,3 +356,34 @@ def test_only_the_port_of_the_tunnels_is_open(lab):
         running.wait_received(10)
     assert running.result.lost == 0
     assert one.run("nft", "list", "table", "inet", "strict").stdout.count("packets 0 ") == 2
+
+
+MANY = 50000
+FILL = f"""
+import subprocess
+subprocess.run(["ip", "-b", "-"], check=True, text=True, input="".join(
+    f"route add 172.16.{{i >> 8}}.{{i & 255}}/32 dev lan1 proto bird table 1000\\n"
+    for i in range({MANY})).replace("172.16.", "172.16."))
+"""
+
+
+def test_many_routes_that_come_and_go_at_once(lab):
+    """Nothing of the burst is lost on its way: what is lost is told again only with the next
+    periodic update, or held until it expires, which is a minute or more."""
+    mesh = routed(lab, 2, config={1: {"routing": {
+        "redistribute": [{"table": 1000, "protocol": "bird"}]}}})
+    one, two = mesh.spaces
+    stub(lab, one, "192.0.2.1/24")
+    mesh.start()
+    mesh.wait_up()
+
+    def there():
+        return two.ip("route show table 252", check=False).count("172.16.")
+
+    one.run("python3", "-c", FILL)
+    wait_until(lambda: there() == MANY, 20.0, "all to be in the kernel")
+    one.ip("route flush table 1000")
+    wait_until(lambda: there() == 0, 20.0, "all to have left it")
+    drops = mesh.nodes[1].drops()
+    assert not drops.get("punt-limit") and not drops.get("punt-full")
+    wait_ping(one, mesh.inner(2))
