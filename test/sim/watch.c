@@ -40,7 +40,9 @@ enum {
 	SAME_MAX = 32, /* timer runs at one instant */
 	TICKS_MAX = 1000,
 	SENDS_MAX = 5000,
-	PAIRS_MAX = 4,
+	/* A deleted pair receives for 5 s: those of three collisions, two each, and what was there.
+	 */
+	PAIRS_MAX = 7,
 	TTL_MIN = 16,
 	TEXT = 512,
 	INBOUND = 512,
