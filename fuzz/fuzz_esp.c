@@ -33,7 +33,7 @@ static uint32_t wrap(enum aead_id id, bool esn, struct view text, uint8_t *out)
 	else if (esn)
 		op.trailer = view_of(aad + 4, 4);
 	FUZZ_ASSERT(aead_new(NULL, id, view_of(zeros, info->key_len),
-			    view_of(zeros, info->auth_key_len), &op.ctx) == 0);
+			    view_of(zeros, info->auth_key_len), AEAD_BOTH, &op.ctx) == 0);
 	FUZZ_ASSERT(aead_seal(&op, 1) == 1);
 	aead_free(op.ctx);
 	return (uint32_t)(8 + info->iv_len + n + info->icv_len);

@@ -39,6 +39,7 @@ static const struct aead_info suites[AEAD_COUNT] = {
 
 struct aead {
 	enum aead_id id;
+	enum aead_use use;
 	struct aead_key key;
 };
 
@@ -48,7 +49,7 @@ const struct aead_info *aead_info(enum aead_id id)
 }
 
 int aead_new(const struct crypto_backend *backend, enum aead_id id, struct view key,
-	struct view auth_key, struct aead **ret)
+	struct view auth_key, enum aead_use use, struct aead **ret)
 {
 	const struct aead_info *info = aead_info(id);
 	struct aead *a;
@@ -61,10 +62,11 @@ int aead_new(const struct crypto_backend *backend, enum aead_id id, struct view 
 	if (!a)
 		return -ENOMEM;
 	a->id = id;
+	a->use = use;
 	err = backend ? crypto_backend_key(backend, id, key, &a->key) : -ENOENT;
 	if (err == -ENOENT)
-		err = info->is_aead ? aead_openssl_key(id, key, &a->key)
-				    : cbc_key(id, key, auth_key, &a->key);
+		err = info->is_aead ? aead_openssl_key(id, key, use, &a->key)
+				    : cbc_key(id, key, auth_key, use, &a->key);
 	if (err < 0) {
 		w_free(a);
 		return err;
@@ -86,11 +88,11 @@ enum aead_id aead_id_of(const struct aead *a)
 	return a->id;
 }
 
-static bool fits(const struct aead_op *op)
+static bool fits(const struct aead_op *op, enum aead_use not )
 {
 	const struct aead_info *info = &suites[op->ctx->id];
 
-	return op->text_len <= INT_MAX && op->aad.n <= INT_MAX &&
+	return op->ctx->use != not &&op->text_len <= INT_MAX && op->aad.n <= INT_MAX &&
 		(op->text_len & (info->block - 1u)) == 0 && (!info->is_aead || op->trailer.n == 0);
 }
 
@@ -101,7 +103,8 @@ size_t aead_seal(struct aead_op *op, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		const struct aead_key *key = &op[i].ctx->key;
 
-		op[i].result = fits(&op[i]) ? key->method->seal(key->state, &op[i]) : -EIO;
+		op[i].result = fits(&op[i], AEAD_OPENS) ? key->method->seal(key->state, &op[i])
+							: -EIO;
 		good += op[i].result == 0;
 	}
 	return good;
@@ -114,7 +117,8 @@ size_t aead_open(struct aead_op *op, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		const struct aead_key *key = &op[i].ctx->key;
 
-		op[i].result = fits(&op[i]) ? key->method->open(key->state, &op[i]) : -EBADMSG;
+		op[i].result = fits(&op[i], AEAD_SEALS) ? key->method->open(key->state, &op[i])
+							: -EBADMSG;
 		if (op[i].result == 0)
 			good++;
 		else if (op[i].text_len)

@@ -8,31 +8,22 @@
 #include "base/mem.h"
 #include "crypto/priv.h"
 
-enum { KEY_MAX = 32 };
-
-/* Seal and open have contexts of their own, each made by the first packet that needs it: most keys
- * go one way only, a context is a kilobyte, and a change of direction costs no key schedule. */
+/* Seal and open have contexts of their own, as far as the key is used, made with it at once: no
+ * packet allocates, and a change of direction costs no key schedule. */
 struct openssl_key {
-	EVP_CIPHER *cipher;
-	EVP_CIPHER_CTX *seal, *open;
-	uint8_t key[KEY_MAX];
-	OSSL_PARAM tag[2];         /* its data points at the packet's ICV during a call */
-	uint8_t nonce[AEAD_NONCE]; /* salt, then the packet's IV */
+	EVP_CIPHER_CTX *seal, *open; /* NULL: not used */
+	OSSL_PARAM tag[2];           /* its data points at the packet's ICV during a call */
+	uint8_t nonce[AEAD_NONCE];   /* salt, then the packet's IV */
 };
 
-/* The context of a direction; NULL without memory. */
-static EVP_CIPHER_CTX *context(struct openssl_key *k, EVP_CIPHER_CTX **which, int enc)
+static EVP_CIPHER_CTX *cipher_new(const EVP_CIPHER *cipher, const uint8_t *key, int enc)
 {
-	EVP_CIPHER_CTX *ctx = *which;
+	EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
 
-	if (ctx)
-		return ctx;
-	ctx = EVP_CIPHER_CTX_new();
-	if (ctx && EVP_CipherInit_ex2(ctx, k->cipher, k->key, NULL, enc, NULL) != 1) {
+	if (ctx && EVP_CipherInit_ex2(ctx, cipher, key, NULL, enc, NULL) != 1) {
 		EVP_CIPHER_CTX_free(ctx);
 		ctx = NULL;
 	}
-	*which = ctx;
 	return ctx;
 }
 
@@ -42,7 +33,6 @@ static void openssl_free(void *state)
 
 	EVP_CIPHER_CTX_free(k->seal);
 	EVP_CIPHER_CTX_free(k->open);
-	EVP_CIPHER_free(k->cipher);
 	w_free_secret(k, sizeof(*k));
 }
 
@@ -60,32 +50,26 @@ static bool run(EVP_CIPHER_CTX *ctx, const struct aead_op *op)
 static int openssl_seal(void *state, const struct aead_op *op)
 {
 	struct openssl_key *k = state;
-	EVP_CIPHER_CTX *ctx = context(k, &k->seal, 1);
 
-	if (!ctx)
-		return -EIO;
 	memcpy(k->nonce + AEAD_SALT, op->iv, AEAD_IV);
-	if (EVP_EncryptInit_ex2(ctx, NULL, NULL, k->nonce, NULL) != 1 || !run(ctx, op))
+	if (EVP_EncryptInit_ex2(k->seal, NULL, NULL, k->nonce, NULL) != 1 || !run(k->seal, op))
 		return -EIO;
 	k->tag[0].data = op->icv;
-	return EVP_CIPHER_CTX_get_params(ctx, k->tag) == 1 ? 0 : -EIO;
+	return EVP_CIPHER_CTX_get_params(k->seal, k->tag) == 1 ? 0 : -EIO;
 }
 
 static int openssl_open(void *state, const struct aead_op *op)
 {
 	struct openssl_key *k = state;
-	EVP_CIPHER_CTX *ctx = context(k, &k->open, 0);
 
-	if (!ctx)
-		return -EIO;
 	memcpy(k->nonce + AEAD_SALT, op->iv, AEAD_IV);
 	k->tag[0].data = op->icv;
-	if (EVP_DecryptInit_ex2(ctx, NULL, NULL, k->nonce, k->tag) != 1)
+	if (EVP_DecryptInit_ex2(k->open, NULL, NULL, k->nonce, k->tag) != 1)
 		return -EIO;
-	return run(ctx, op) ? 0 : -EBADMSG;
+	return run(k->open, op) ? 0 : -EBADMSG;
 }
 
-int aead_openssl_key(enum aead_id id, struct view key, struct aead_key *ret)
+int aead_openssl_key(enum aead_id id, struct view key, enum aead_use use, struct aead_key *ret)
 {
 	static const struct aead_method method = {openssl_seal, openssl_open, openssl_free};
 	static const char *const names[AEAD_COUNT] = {
@@ -94,15 +78,22 @@ int aead_openssl_key(enum aead_id id, struct view key, struct aead_key *ret)
 		[AEAD_CHACHA20_POLY1305] = "ChaCha20-Poly1305",
 	};
 	struct openssl_key *k = w_calloc(1, sizeof(*k));
+	EVP_CIPHER *cipher;
 
 	if (!k)
 		return -ENOMEM;
-	k->cipher = EVP_CIPHER_fetch(NULL, names[id], NULL);
-	if (!k->cipher) {
+	cipher = EVP_CIPHER_fetch(NULL, names[id], NULL);
+	if (cipher) {
+		if (use != AEAD_OPENS)
+			k->seal = cipher_new(cipher, key.p, 1);
+		if (use != AEAD_SEALS)
+			k->open = cipher_new(cipher, key.p, 0);
+		EVP_CIPHER_free(cipher); /* the contexts hold it */
+	}
+	if ((use != AEAD_OPENS && !k->seal) || (use != AEAD_SEALS && !k->open)) {
 		openssl_free(k);
 		return -EIO;
 	}
-	memcpy(k->key, key.p, key.n - AEAD_SALT);
 	memcpy(k->nonce, key.p + key.n - AEAD_SALT, AEAD_SALT);
 	k->tag[0] = OSSL_PARAM_construct_octet_string(OSSL_CIPHER_PARAM_AEAD_TAG, NULL, AEAD_ICV);
 	k->tag[1] = OSSL_PARAM_construct_end();

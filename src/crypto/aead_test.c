@@ -33,7 +33,7 @@ static void item_init(struct item *it, const struct aead_case *c)
 	it->op.text_len = unhex(c->plain, it->plain, TEXT).n;
 	(void)unhex(c->cipher, it->cipher, TEXT);
 	it->op.icv = it->icv;
-	assert_int_equal(aead_new(backend, c->id, key, auth, &it->op.ctx), 0);
+	assert_int_equal(aead_new(backend, c->id, key, auth, AEAD_BOTH, &it->op.ctx), 0);
 	assert_int_equal(aead_id_of(it->op.ctx), c->id);
 }
 
@@ -117,7 +117,8 @@ static void keys_and_lengths_matter(void **state)
 		it.key[it.info->key_len - 1] ^= 1; /* the salt of an AEAD */
 		it.auth[0] ^= 1;
 		assert_int_equal(aead_new(backend, it.c->id, view_of(it.key, it.info->key_len),
-					 view_of(it.auth, it.info->auth_key_len), &other),
+					 view_of(it.auth, it.info->auth_key_len), AEAD_BOTH,
+					 &other),
 			0);
 		it.op.ctx = other;
 		item_received(&it);
@@ -133,6 +134,38 @@ static void keys_and_lengths_matter(void **state)
 		item_received(&it);
 		assert_int_equal(aead_open(&it.op, 1), 0);
 		aead_free(good);
+	}
+}
+
+/* A context for one use does that, and fails in the other without touching more than the text. */
+static void a_use_is_all_that_a_context_has(void **state)
+{
+	(void)state;
+	for (int i = 0; i < CASES; i++) {
+		struct item it;
+		struct view key, auth;
+		struct aead *seals, *opens;
+
+		item_init(&it, &aead_cases[i]);
+		aead_free(it.op.ctx);
+		key = view_of(it.key, it.info->key_len);
+		auth = view_of(it.auth, it.info->auth_key_len);
+		assert_int_equal(aead_new(backend, it.c->id, key, auth, AEAD_SEALS, &seals), 0);
+		assert_int_equal(aead_new(backend, it.c->id, key, auth, AEAD_OPENS, &opens), 0);
+		it.op.ctx = seals;
+		memcpy(it.text, it.plain, TEXT);
+		assert_int_equal(aead_seal(&it.op, 1), 1);
+		assert_hex(it.text, it.op.text_len, it.c->cipher);
+		assert_int_equal(aead_open(&it.op, 1), 0);
+		assert_int_equal(it.op.result, -EBADMSG);
+		it.op.ctx = opens;
+		item_received(&it);
+		assert_int_equal(aead_open(&it.op, 1), 1);
+		assert_hex(it.text, it.op.text_len, it.c->plain);
+		assert_int_equal(aead_seal(&it.op, 1), 0);
+		assert_int_equal(it.op.result, -EIO);
+		aead_free(seals);
+		aead_free(opens);
 	}
 }
 
@@ -188,13 +221,17 @@ static void wrong_uses_are_refused(void **state)
 			struct view bad = view_of(key, (size_t)(info->key_len + more));
 			struct view bad_auth = view_of(key, (size_t)(info->auth_key_len + 1));
 
-			assert_int_equal(aead_new(backend, (enum aead_id)id, bad, auth, &a),
+			assert_int_equal(aead_new(backend, (enum aead_id)id, bad, auth, AEAD_BOTH,
+						 &a),
 				-EINVAL);
-			assert_int_equal(aead_new(backend, (enum aead_id)id, good, bad_auth, &a),
+			assert_int_equal(aead_new(backend, (enum aead_id)id, good, bad_auth,
+						 AEAD_BOTH, &a),
 				-EINVAL);
 			assert_null(a);
 		}
-		assert_int_equal(aead_new(backend, (enum aead_id)id, good, auth, &op.ctx), 0);
+		assert_int_equal(aead_new(backend, (enum aead_id)id, good, auth, AEAD_BOTH,
+					 &op.ctx),
+			0);
 		if (info->is_aead)
 			op.trailer = view_of(key, 4); /* belongs to the AAD */
 		assert_int_equal(aead_seal(&op, 1), 0);
@@ -247,6 +284,7 @@ int main(void)
 		cmocka_unit_test(published_values),
 		cmocka_unit_test(every_bit_is_authenticated),
 		cmocka_unit_test(keys_and_lengths_matter),
+		cmocka_unit_test(a_use_is_all_that_a_context_has),
 		cmocka_unit_test(a_bad_packet_spoils_no_other),
 		cmocka_unit_test(wrong_uses_are_refused),
 		cmocka_unit_test(facts),

@@ -58,8 +58,8 @@ static void back_ends_understand_each_other(void **state)
 		struct view k = view_of(key, info->key_len), a = view_of(key, info->auth_key_len);
 		struct aead *one, *two;
 
-		assert_int_equal(aead_new(b, (enum aead_id)id, k, a, &one), 0);
-		assert_int_equal(aead_new(NULL, (enum aead_id)id, k, a, &two), 0);
+		assert_int_equal(aead_new(b, (enum aead_id)id, k, a, AEAD_BOTH, &one), 0);
+		assert_int_equal(aead_new(NULL, (enum aead_id)id, k, a, AEAD_BOTH, &two), 0);
 		for (size_t n = 0; n <= 8992; n += 16) {
 			struct aead_op op = {.ctx = n % 32 ? one : two,
 				.aad = view_of(key, 12),

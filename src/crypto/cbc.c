@@ -88,7 +88,8 @@ static int cbc_open(void *state, const struct aead_op *op)
 	return crypt_text(c, op, 0) ? 0 : -EIO;
 }
 
-int cbc_key(enum aead_id id, struct view key, struct view auth_key, struct aead_key *ret)
+int cbc_key(enum aead_id id, struct view key, struct view auth_key, enum aead_use use,
+	struct aead_key *ret)
 {
 	static const struct aead_method method = {cbc_seal, cbc_open, cbc_free};
 	struct cbc_pair *p = w_calloc(1, sizeof(*p));
@@ -99,8 +100,8 @@ int cbc_key(enum aead_id id, struct view key, struct view auth_key, struct aead_
 		return -ENOMEM;
 	cipher = EVP_CIPHER_fetch(NULL,
 		id == AEAD_AES128_CBC_SHA256_128 ? "AES-128-CBC" : "AES-256-CBC", NULL);
-	good = cipher && cbc_init(&p->seal, cipher, key, auth_key, 1) &&
-		cbc_init(&p->open, cipher, key, auth_key, 0);
+	good = cipher && (use == AEAD_OPENS || cbc_init(&p->seal, cipher, key, auth_key, 1)) &&
+		(use == AEAD_SEALS || cbc_init(&p->open, cipher, key, auth_key, 0));
 	EVP_CIPHER_free(cipher); /* the contexts hold it */
 	if (!good) {
 		cbc_free(p);

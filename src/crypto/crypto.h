@@ -64,11 +64,15 @@ const struct aead_info *aead_info(enum aead_id id);
 
 struct aead; /* key schedule and scratch; one thread at a time */
 
+/* What a context is for: most keys go one way, and half of a context is a kilobyte. */
+enum aead_use { AEAD_BOTH, AEAD_SEALS, AEAD_OPENS };
+
 /* Makes a context from the encryption key (key_len bytes, salt last) and the integrity key
  * (auth_key_len bytes; n 0 for an AEAD). Keys are copied; backend (NULL: OpenSSL) is borrowed and
- * outlives the context. 0, -EINVAL (lengths), -ENOMEM, -EIO. */
+ * outlives the context. What it is not for fails in each operation. 0, -EINVAL (lengths), -ENOMEM,
+ * -EIO. */
 int aead_new(const struct crypto_backend *backend, enum aead_id id, struct view key,
-	struct view auth_key, struct aead **ret);
+	struct view auth_key, enum aead_use use, struct aead **ret);
 /* Zeroes and frees; NULL is fine. */
 void aead_free(struct aead *a);
 enum aead_id aead_id_of(const struct aead *a);

@@ -104,7 +104,7 @@ static void aead_check_by(const struct crypto_backend *backend, enum aead_id id,
 	memcpy(key.b + key.v.n, iv.b, 4); /* the salt */
 	op.iv = iv.b + 4;
 	assert_int_equal(aead_new(backend, id, view_of(key.b, key.v.n + 4), (struct view){0},
-				 &op.ctx),
+				 AEAD_BOTH, &op.ctx),
 		0);
 	op.icv = tag.b;
 	op.text = ct.b;

@@ -35,8 +35,9 @@ struct aead_key {
 };
 
 /* Make a key; lengths are the caller's to check. 0, -ENOMEM or -EIO. */
-int aead_openssl_key(enum aead_id id, struct view key, struct aead_key *ret);
-int cbc_key(enum aead_id id, struct view key, struct view auth_key, struct aead_key *ret);
+int aead_openssl_key(enum aead_id id, struct view key, enum aead_use use, struct aead_key *ret);
+int cbc_key(enum aead_id id, struct view key, struct view auth_key, enum aead_use use,
+	struct aead_key *ret);
 /* As above; -ENOENT: the back end leaves this suite to OpenSSL. */
 int crypto_backend_key(const struct crypto_backend *b, enum aead_id id, struct view key,
 	struct aead_key *ret);

@@ -86,8 +86,8 @@ static bool known_well(const struct crypto_backend *b, const struct known *k)
 	struct aead *a;
 	bool well;
 
-	if (aead_new(b, k->id, view_of(k->key, aead_info(k->id)->key_len), (struct view){0}, &a) <
-		0)
+	if (aead_new(b, k->id, view_of(k->key, aead_info(k->id)->key_len), (struct view){0},
+		    AEAD_BOTH, &a) < 0)
 		return false;
 	memcpy(text, known_plain, KNOWN_TEXT);
 	op = op_of(a, text, KNOWN_TEXT, view_of(known_aad, AAD_MAX), known_iv);
@@ -151,10 +151,10 @@ static int suite_test(const struct crypto_backend *b, enum aead_id id, struct wo
 
 	fill(key, sizeof(key), KEY_START);
 	fill(w->plain, sizeof(w->plain), TEXT_START);
-	err = aead_new(b, id, v, none, &w->tested);
+	err = aead_new(b, id, v, none, AEAD_BOTH, &w->tested);
 	if (err < 0)
 		return err;
-	err = aead_new(NULL, id, v, none, &w->other);
+	err = aead_new(NULL, id, v, none, AEAD_BOTH, &w->other);
 	if (err == 0 && !lengths_well(w))
 		err = -EBADMSG;
 	aead_free(w->tested);

@@ -390,7 +390,7 @@ static enum drop_reason open_raw(const uint8_t *text, uint32_t len, struct tunne
 	enum drop_reason r;
 
 	assert_int_equal(aead_new(NULL, AEAD_AES256_GCM16, view_of(key, 36), (struct view){0},
-				 &op.ctx),
+				 AEAD_BOTH, &op.ctx),
 		0);
 	put_u32(data, SPI);
 	put_u32(data + 4, 1);

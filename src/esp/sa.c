@@ -30,7 +30,7 @@ static int make_iv_context(const struct esp_sa_config *c, const struct aead_info
 		iv_key, sizeof(iv_key));
 	if (err == 0)
 		err = aead_new(c->crypto, AEAD_AES256_GCM16, view_of(iv_key, sizeof(iv_key)),
-			(struct view){0}, ret);
+			(struct view){0}, AEAD_SEALS, ret);
 	w_zeroize(keys, sizeof(keys));
 	w_zeroize(iv_key, sizeof(iv_key));
 	return err;
@@ -59,7 +59,8 @@ static int make_lane(const struct esp_sa_config *c, const struct aead_info *info
 	struct esp_lane *l)
 {
 	int err = aead_new(c->crypto, c->aead, view_of(c->key, info->key_len),
-		view_of(c->auth, info->auth_key_len), &l->aead);
+		view_of(c->auth, info->auth_key_len), c->inbound ? AEAD_OPENS : AEAD_SEALS,
+		&l->aead);
 
 	if (err == 0 && !c->inbound && !info->counter_iv)
 		err = make_iv_context(c, info, &l->iv);

@@ -509,7 +509,9 @@ static void pad_length_over_the_start_is_refused(void **state)
 	message[17] = IKE_VERSION;
 	put_u32(message + 24, sizeof(message));
 	put_u16(message + 30, sizeof(message) - 28);
-	assert_int_equal(aead_new(NULL, keys.aead, view_of(key, 36), view_of(NULL, 0), &a), 0);
+	assert_int_equal(aead_new(NULL, keys.aead, view_of(key, 36), view_of(NULL, 0), AEAD_BOTH,
+				 &a),
+		0);
 	assert_int_equal(ike_protect_new(&keys, true, &p), 0);
 	for (uint8_t pad = 2; pad < 4; pad++) {
 		message[40] = message[41] = 0;

@@ -32,11 +32,12 @@ int ike_protect_new(const struct ike_keys *keys, bool initiator, struct ike_prot
 		return -ENOMEM;
 	p->info = info;
 	r = aead_new(NULL, keys->aead, view_of(initiator ? keys->ei : keys->er, info->key_len),
-		view_of(initiator ? keys->ai : keys->ar, info->auth_key_len), &p->out);
+		view_of(initiator ? keys->ai : keys->ar, info->auth_key_len), AEAD_SEALS, &p->out);
 	if (!r)
 		r = aead_new(NULL, keys->aead,
 			view_of(initiator ? keys->er : keys->ei, info->key_len),
-			view_of(initiator ? keys->ar : keys->ai, info->auth_key_len), &p->in);
+			view_of(initiator ? keys->ar : keys->ai, info->auth_key_len), AEAD_OPENS,
+			&p->in);
 	if (r) {
 		ike_protect_free(p);
 		return r;

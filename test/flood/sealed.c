@@ -31,7 +31,8 @@ struct sealed *sealed_new(const char *line)
 		key[i] = (uint8_t)byte;
 	}
 	s->sequence = FIRST;
-	if (aead_new(NULL, AEAD_AES256_GCM16, view_of(key, KEY), view_of(NULL, 0), &s->aead) < 0)
+	if (aead_new(NULL, AEAD_AES256_GCM16, view_of(key, KEY), view_of(NULL, 0), AEAD_SEALS,
+		    &s->aead) < 0)
 		goto wrong;
 	return s;
 wrong:

@@ -280,11 +280,11 @@ static struct live *add(const struct live *l)
 /* ---- keys ---- */
 
 int __real_aead_new(const struct crypto_backend *b, enum aead_id id, struct view key,
-	struct view auth, struct aead **ret);
+	struct view auth, enum aead_use use, struct aead **ret);
 void __real_aead_free(struct aead *a);
 size_t __real_aead_seal(struct aead_op *op, size_t n);
 int __wrap_aead_new(const struct crypto_backend *b, enum aead_id id, struct view key,
-	struct view auth, struct aead **ret);
+	struct view auth, enum aead_use use, struct aead **ret);
 void __wrap_aead_free(struct aead *a);
 size_t __wrap_aead_seal(struct aead_op *op, size_t n);
 
@@ -304,11 +304,11 @@ static size_t key_of(uint64_t hash)
 }
 
 int __wrap_aead_new(const struct crypto_backend *b, enum aead_id id, struct view key,
-	struct view auth, struct aead **ret)
+	struct view auth, enum aead_use use, struct aead **ret)
 {
 	static const uint8_t sip[16] = "weft books";
 	uint64_t mix[2] = {siphash(sip, key.p, key.n), siphash(sip, auth.p, auth.n)};
-	int err = __real_aead_new(b, id, key, auth, ret);
+	int err = __real_aead_new(b, id, key, auth, use, ret);
 
 	if (err == 0 && key.n >= HUNTED_BYTES)
 		memcpy(my.hunted[my.hunteds++ % HUNTED], key.p, HUNTED_BYTES);
