@@ -347,14 +347,7 @@ static void echo_replies_go_up(void **state)
 /* Greets the other end with a Babel body; whether what goes up there may wait. */
 static bool greeting_waits(struct rig_pair *n, int64_t after_us, struct view body)
 {
-	struct packet f = {.version = 6,
-		.proto = 17,
-		.src = "fe80::1:0",
-		.dst = "ff02::1:6",
-		.sport = 6696,
-		.dport = 6696,
-		.len = 100};
-	uint32_t len = packet_make(n->data, &f);
+	uint32_t len = packet_make(n->data, &rig_babel);
 
 	memset(n->data + 48, 0, len - 48);
 	memcpy(n->data + 48, body.p, body.n);

@@ -318,29 +318,22 @@ static void transit_takes_one_hop(void **state)
 static void control_goes_first(void **state)
 {
 	struct rig_pair *t = *state;
-	struct packet hello = {.version = 6,
-		.proto = 17,
-		.src = "fe80::1:0",
-		.dst = "ff02::1:6",
-		.sport = 6696,
-		.dport = 6696,
-		.len = 90};
 	struct plane_down m = {.type = PLANE_DOWN_SEAL, .slot = 0};
 	uint8_t data[256], babel[128];
 
 	rig_tun(&t->a, data, packet_make(data, &rig_udp4));
-	m.data = view_of(babel, packet_make(babel, &hello));
+	m.data = view_of(babel, packet_make(babel, &rig_babel));
 	plane_down(t->a.plane, &m, t->a.now);
 	rig_round(&t->a);
 	assert_int_equal(t->a.rx_count, 2);
-	assert_int_equal(t->a.rx[0].len, 90 + RIG_HEAD + RIG_TAIL);
+	assert_int_equal(t->a.rx[0].len, rig_babel.len + RIG_HEAD + RIG_TAIL);
 	rig_carry(&t->a, 0, &t->b);
 	rig_round(&t->b);
 	assert_int_equal(t->b.ups, 1);
 	assert_int_equal(t->b.up[0].up.type, PLANE_UP_LINK);
 	assert_int_equal(t->b.up[0].up.slot, 0);
-	assert_int_equal(t->b.up[0].up.data.n, 90);
-	assert_memory_equal(t->b.up[0].data, babel, 90);
+	assert_int_equal(t->b.up[0].up.data.n, rig_babel.len);
+	assert_memory_equal(t->b.up[0].data, babel, rig_babel.len);
 	assert_int_equal(t->b.frames, 1);
 }
 
@@ -427,13 +420,6 @@ static void a_full_pool_drops_and_recovers(void **state)
 static void a_full_pool_leaves_room_for_control(void **state)
 {
 	struct rig_pair *t = *state;
-	struct packet hello = {.version = 6,
-		.proto = 17,
-		.src = "fe80::1:0",
-		.dst = "ff02::1:6",
-		.sport = 6696,
-		.dport = 6696,
-		.len = 90};
 	struct plane_down m = {.type = PLANE_DOWN_SEAL, .slot = 0};
 	uint8_t data[256];
 
@@ -443,10 +429,10 @@ static void a_full_pool_leaves_room_for_control(void **state)
 		f.tos = i % 2 ? 2 : 0;
 		rig_tun(&t->a, data, packet_make(data, &f));
 	}
-	m.data = view_of(data, packet_make(data, &hello));
+	m.data = view_of(data, packet_make(data, &rig_babel));
 	plane_down(t->a.plane, &m, t->a.now);
 	rig_round(&t->a);
-	assert_int_equal(t->a.rx[0].len, 90 + RIG_HEAD + RIG_TAIL);
+	assert_int_equal(t->a.rx[0].len, rig_babel.len + RIG_HEAD + RIG_TAIL);
 	assert_true(rig_drops(&t->a, DROP_TX_BACKPRESSURE) == 1);
 }
 

@@ -603,6 +603,13 @@ const struct packet rig_udp6 = {.version = 6,
 	.sport = 1000,
 	.dport = 2000,
 	.len = 200};
+const struct packet rig_babel = {.version = 6,
+	.proto = 17,
+	.src = "fe80::1:0",
+	.dst = "ff02::1:6",
+	.sport = 6696,
+	.dport = 6696,
+	.len = 100};
 const struct packet rig_udp4 = {.version = 4,
 	.proto = 17,
 	.src = "10.1.0.5",

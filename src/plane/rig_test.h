@@ -119,6 +119,8 @@ struct packet {
 
 /* 200 bytes of UDP from a host behind node 1 to node 2. */
 extern const struct packet rig_udp6, rig_udp4;
+/* 100 bytes of Babel's port from node 1's end of its link to all that is there. */
+extern const struct packet rig_babel;
 
 /* Nodes 1 and 2 with one link: what most tests start from. */
 struct rig_pair {
