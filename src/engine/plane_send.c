@@ -96,7 +96,10 @@ static void send_cut(struct engine_plane *t, const struct tun_tx *f)
 		return;
 	}
 	for (uint32_t i = 0; i < split.segments; i++) {
-		struct tun_tx one = {.iov_count = 1, .segments = 1};
+		struct tun_tx one = {.iov_count = 1,
+			.segments = 1,
+			.bulk = f->bulk,
+			.moved = f->moved && i == 0};
 		int r;
 
 		one.len = gso_split_write(&split, i, t->piece);

@@ -29,7 +29,7 @@ struct os_tun_config {
 	bool many;         /* one of several queues of the device, each opened by itself; */
 	bool further;      /* not the first of them: the device is this program's already */
 	bool tso, uso;     /* offer them to the kernel, when it takes them */
-	bool bulk_queue;   /* one for bulk beside it, where superpackets come and the kernel can */
+	bool bulk_queue;   /* one for bulk beside it, with header and where the kernel can */
 	/* How frames are written; NULL: writev(). Tests put their own here. */
 	ssize_t (*writev)(void *ctx, int fd, const struct iovec *iov, int n);
 	void *writev_ctx;
@@ -90,8 +90,10 @@ struct os_net {
 	 * the device was deleted). */
 	int (*tun_read)(struct os_tun *t, uint8_t *memory, struct tun_rx *ret);
 	/* Writes one frame; by way of the queue for bulk, the kernel puts there what follows of
-	 * its flow the other way. 0; -EAGAIN: no room, drop it; -EINVAL for a merged frame: the
-	 * kernel does not take it, write its packets one by one; or another negative errno. */
+	 * its flow the other way. With `moved` the queue that the flow leaves is read first, until
+	 * it is empty or a queue's length of frames were read. 0; -EAGAIN: no room, drop it;
+	 * -EINVAL for a merged frame: the kernel does not take it, write its packets one by one; or
+	 * another negative errno. */
 	int (*tun_write)(struct os_tun *t, const struct tun_tx *frame);
 	/* Another choice of c->tso and c->uso, of the whole device, by any thread; what waits to be
 	 * read stays as it is, and so does the length of the device's queue: the kernel drops

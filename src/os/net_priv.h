@@ -10,6 +10,10 @@ struct os_tun {
 	int bulk_fd;    /* -1: there is none */
 	bool bulk;      /* its turn */
 	uint32_t spent; /* bytes of the turn */
+	/* A flow left the queue whose turn it is: so many frames may be from before that, 0: none
+	 * are. The turn ends without them. */
+	uint32_t before;
+	uint32_t length; /* frames that a queue holds */
 	uint32_t ifindex;
 	bool header, merge_tcp, merge_udp;
 	_Atomic bool tso, uso;

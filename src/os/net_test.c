@@ -499,12 +499,14 @@ static void test_tun_queues(void **state)
 }
 
 /* A frame of UDP from 10.99.0.2, port 7000, to a socket of ours. */
-static void write_reply(const struct os_net *net, struct os_tun *t, uint16_t port, bool bulk)
+static void write_reply(const struct os_net *net, struct os_tun *t, uint16_t port,
+	struct tun_tx frame)
 {
 	uint8_t p[32] = {0x45, 0, 0, sizeof(p), 0, 0, 0, 0, 64, 17, 0, 0, 10, 99, 0, 2, 10, 99, 0,
 		1};
-	struct tun_tx frame = {.iov_count = 1, .len = sizeof(p), .segments = 1, .bulk = bulk};
 
+	frame.iov_count = frame.segments = 1;
+	frame.len = sizeof(p);
 	put_u16(p + 20, 7000);
 	put_u16(p + 22, port);
 	put_u16(p + 24, 12); /* without a checksum */
@@ -529,8 +531,8 @@ static int place_of_sparse(const struct os_net *net, struct os_tun *t, bool bulk
 	int place = -1;
 
 	assert_non_null(memory);
-	write_reply(net, t, os_udp_facts(much).port, bulk);
-	write_reply(net, t, port, false);
+	write_reply(net, t, os_udp_facts(much).port, (struct tun_tx){.bulk = bulk});
+	write_reply(net, t, port, (struct tun_tx){0});
 	for (int i = 0; i < 40; i++)
 		net->udp_send(much, &tx, 1, &sent);
 	tx.len = 32;
@@ -563,6 +565,62 @@ static void test_tun_bulk_apart(void **state)
 		continue; /* what the kernel says of a new interface */
 	assert_int_equal(place_of_sparse(net, t, false), 40);
 	assert_in_range(place_of_sparse(net, t, true), 0, OS_TUN_TURN / 1200 + 1);
+	os_pool_unmap(memory, OS_TUN_BUFFER);
+	net->tun_close(t);
+}
+
+enum { SOME = 40 };
+
+static void send_numbered(struct os_udp *u, uint32_t from)
+{
+	uint8_t data[1200] = {0};
+	struct udp_tx tx = {.data = data,
+		.len = sizeof(data),
+		.segments = 1,
+		.remote = at("10.99.0.2", 7000)};
+	struct os_udp_result sent = {0};
+
+	for (uint32_t i = from; i < from + SOME; i++) {
+		put_u32(data, i);
+		os_net_linux()->udp_send(u, &tx, 1, &sent);
+	}
+	assert_int_equal(sent.sent, SOME);
+}
+
+/* A flow that moves to another queue keeps its order, either way, also when no superpackets come.
+ */
+static void test_tun_moved(void **state)
+{
+	const struct os_net *net = os_net_linux();
+	struct os_tun_config c = {.bulk_queue = true};
+	struct os_tun *t = tun_open(net, &c);
+	struct os_udp *u = udp_open(net, "10.99.0.1");
+	uint8_t *memory = os_pool_map(OS_TUN_BUFFER, false);
+	uint16_t port = os_udp_facts(u).port;
+	struct tun_rx frame;
+
+	(void)state;
+	assert_non_null(memory);
+	write_reply(net, t, port, (struct tun_tx){0});
+	while (net->tun_read(t, memory, &frame) == 1)
+		continue; /* what the kernel says of a new interface */
+	for (int i = 0; i < 4; i++) {
+		bool bulk = i % 2 == 0;
+		uint32_t next = 0;
+
+		send_numbered(u, 0);
+		write_reply(net, t, port, (struct tun_tx){.bulk = bulk, .moved = true});
+		send_numbered(u, SOME);
+		while (net->tun_read(t, memory, &frame) == 1) {
+			if (frame.data[9] != 17 || get_u16(frame.data + 20) != port)
+				continue;
+			assert_int_equal(get_u32(frame.data + 28), next);
+			assert_int_equal(frame.bulk, next < SOME ? !bulk : bulk);
+			next++;
+		}
+		assert_int_equal(next, 2 * SOME);
+	}
+	net->udp_close(u);
 	os_pool_unmap(memory, OS_TUN_BUFFER);
 	net->tun_close(t);
 }
@@ -648,6 +706,7 @@ int main(void)
 		cmocka_unit_test(test_siblings),
 		cmocka_unit_test(test_tun_queues),
 		cmocka_unit_test(test_tun_bulk_apart),
+		cmocka_unit_test(test_tun_moved),
 		cmocka_unit_test(test_tun_made_by_others),
 		cmocka_unit_test(test_tun_round_trip),
 		cmocka_unit_test(test_merged_refused),

@@ -142,10 +142,9 @@ static int tun_job(void *ctx)
 	}
 	if (r == 0 && existed && !tun_persists(t->fd))
 		r = -EBUSY;
+	t->length = job->header && c->tso && c->uso ? OS_TUN_QUEUE : OS_TUN_QUEUE_PLAIN;
 	if (r == 0)
-		r = tun_set_up(c->name,
-			job->header && c->tso && c->uso ? OS_TUN_QUEUE : OS_TUN_QUEUE_PLAIN,
-			&t->ifindex);
+		r = tun_set_up(c->name, (int)t->length, &t->ifindex);
 	if (r < 0) {
 		tun_explain(c->name, r, job->error);
 		goto err_close;
@@ -167,7 +166,7 @@ int os_tun_attach(const struct os_tun_config *c, bool header, struct os_tun **re
 {
 	struct tun_job job = {.config = c,
 		.header = header,
-		.bulk_queue = c->bulk_queue && (c->tso || c->uso) && header,
+		.bulk_queue = c->bulk_queue && header,
 		.error = error};
 	int r;
 
@@ -195,6 +194,16 @@ void os_tun_close(struct os_tun *t)
 	w_free(t);
 }
 
+/* What a flow left behind comes before what follows in its new queue. */
+static void tun_moved(struct os_tun *t, bool to_bulk)
+{
+	if (t->bulk_fd < 0)
+		return;
+	t->bulk = !to_bulk;
+	t->spent = 0;
+	t->before = t->length;
+}
+
 int os_tun_write_pieces(struct os_tun *t, const struct tun_tx *frame, void *head, size_t head_len)
 {
 	struct iovec iov[TUN_IOV_MAX + 1];
@@ -213,6 +222,8 @@ int os_tun_write_pieces(struct os_tun *t, const struct tun_tx *frame, void *head
 	do {
 		r = t->writev ? t->writev(t->writev_ctx, fd, iov, n) : writev(fd, iov, n);
 	} while (r < 0 && errno == EINTR);
+	if (r >= 0 && frame->moved)
+		tun_moved(t, frame->bulk);
 	if (r >= 0)
 		return 0;
 	return errno == ENOBUFS || errno == ENOMEM ? -EAGAIN : -errno;

@@ -104,23 +104,29 @@ static void tun_turn(struct os_tun *t)
 {
 	t->bulk = !t->bulk && t->bulk_fd >= 0;
 	t->spent = 0;
+	t->before = 0;
+}
+
+static bool tun_turn_over(struct os_tun *t, uint32_t got)
+{
+	t->spent += got;
+	return t->before ? --t->before == 0 : t->spent >= OS_TUN_TURN;
 }
 
 /* A frame of the queue whose turn it is, or else of the other. Its bytes, or a negative errno. */
-static ssize_t tun_read_next(struct os_tun *t, uint8_t *at, size_t room)
+static ssize_t tun_read_next(struct os_tun *t, uint8_t *at, size_t room, bool *ret_bulk)
 {
 	int queues = t->bulk_fd >= 0 ? 2 : 1;
 	ssize_t got;
 
 	do {
+		*ret_bulk = t->bulk;
 		do {
 			got = read(t->bulk ? t->bulk_fd : t->fd, at, room);
 		} while (got < 0 && errno == EINTR);
 		if (got < 0 && errno != EAGAIN)
 			return -errno;
-		if (got >= 0)
-			t->spent += (uint32_t)got;
-		if (got < 0 || t->spent >= OS_TUN_TURN)
+		if (got < 0 || tun_turn_over(t, (uint32_t)got))
 			tun_turn(t);
 	} while (got < 0 && --queues > 0);
 	return got < 0 ? -EAGAIN : got;
@@ -130,13 +136,15 @@ int os_linux_tun_read(struct os_tun *t, uint8_t *memory, struct tun_rx *ret)
 {
 	struct virtio_net_hdr h;
 	uint8_t *at = memory + TUN_HEAD_ROOM - sizeof(h);
-	ssize_t got = tun_read_next(t, at, OS_TUN_BUFFER - (TUN_HEAD_ROOM - sizeof(h)));
+	bool bulk;
+	ssize_t got = tun_read_next(t, at, OS_TUN_BUFFER - (TUN_HEAD_ROOM - sizeof(h)), &bulk);
 
 	if (got < 0)
 		return got == -EAGAIN ? 0 : (int)got;
 	if ((size_t)got < sizeof(h))
 		return -EIO;
 	memcpy(&h, at, sizeof(h));
+	ret->bulk = bulk;
 	ret->data = memory + TUN_HEAD_ROOM;
 	ret->len = (uint32_t)((size_t)got - sizeof(h));
 	tun_gso(&h, ret->data, ret->len, &ret->gso);

@@ -17,18 +17,52 @@ uint32_t bulk_flow(struct view packet, const struct ip_view *v)
 	return (uint32_t)(x * SPREAD >> 32) % BULK_FLOWS;
 }
 
-void bulk_count(struct bulk *b, uint32_t flow, uint32_t len, wtime now)
+/* The queue that a flow moves to is read once the other one holds nothing from before. What is read
+ * in the round of the choice itself is read before the kernel knows. */
+static void leave(struct bulk *b, bool bulk, wtime now)
 {
-	if (wtime_diff(now, b->flow[flow].since) > BULK_WITHIN_US) {
-		b->flow[flow].since = now;
-		b->flow[flow].bytes = 0;
-	}
-	b->flow[flow].bytes += len;
-	if (b->flow[flow].bytes > BULK_BYTES)
-		b->flow[flow].until = wtime_add(now, BULK_FOR_US);
+	if (b->before && wtime_before(b->moved, now))
+		b->before = bulk == b->to ? 0 : b->before - 1;
 }
 
-bool bulk_is(const struct bulk *b, uint32_t flow, wtime now)
+void bulk_count(struct bulk *b, uint32_t flow, const struct tun_rx *frame, wtime now)
 {
-	return wtime_before(now, b->flow[flow].until);
+	struct bulk_flow *f = &b->flow[flow];
+
+	if (wtime_diff(now, f->since) > BULK_WITHIN_US) {
+		f->since = now;
+		f->bytes = 0;
+	}
+	f->bytes += frame->len;
+	if (f->bytes > BULK_BYTES)
+		f->until = wtime_add(now, BULK_FOR_US);
+	if (f->bytes > BULK_BYTES || frame->bulk)
+		b->until = wtime_add(now, BULK_FOR_US);
+	leave(b, frame->bulk, now);
+	if (!b->before)
+		f->there = frame->bulk;
+}
+
+bool bulk_any(const struct bulk *b, wtime now)
+{
+	return wtime_before(now, b->until);
+}
+
+void bulk_choose(struct bulk *b, uint32_t flow, struct tun_tx *frame, wtime now)
+{
+	struct bulk_flow *f = &b->flow[flow];
+	bool wanted = wtime_before(now, f->until);
+
+	frame->moved = wanted != f->there && (wanted || f->bytes > BULK_FEW);
+	if (frame->moved && b->before) {
+		frame->moved = false;
+		wanted = f->there;
+	}
+	if (frame->moved) {
+		b->before = BULK_WAITING;
+		b->to = wanted;
+		b->moved = now;
+	}
+	f->there = wanted;
+	frame->bulk = wanted;
 }

@@ -9,6 +9,25 @@
 
 enum { STEP = 1000, FRAME = 64000, SOME = 700 };
 
+static const struct tun_rx sparse = {.len = FRAME}, in_bulk = {.len = FRAME, .bulk = true};
+
+enum choice { SPARSE, BULK, TO_SPARSE, TO_BULK };
+
+static enum choice choose(struct bulk *b, uint32_t flow, wtime now)
+{
+	struct tun_tx frame = {0};
+
+	bulk_choose(b, flow, &frame, now);
+	return (enum choice)(frame.bulk + 2 * frame.moved);
+}
+
+/* So much that the flow is bulk. */
+static void fill(struct bulk *b, uint32_t flow, const struct tun_rx *frame, wtime now)
+{
+	for (uint32_t sum = 0; sum <= BULK_BYTES; sum += frame->len)
+		bulk_count(b, flow, frame, now);
+}
+
 static void much_at_once_is_bulk_for_a_while(void **state)
 {
 	struct bulk b = {0};
@@ -16,17 +35,79 @@ static void much_at_once_is_bulk_for_a_while(void **state)
 
 	(void)state;
 	for (uint32_t sum = FRAME; sum <= BULK_BYTES; sum += FRAME) {
-		bulk_count(&b, 7, FRAME, now);
-		assert_false(bulk_is(&b, 7, now));
+		bulk_count(&b, 7, &sparse, now);
+		assert_false(bulk_any(&b, now));
+		assert_int_equal(choose(&b, 7, now), SPARSE);
 		now.us += STEP;
 	}
-	bulk_count(&b, 7, FRAME, now);
-	assert_true(bulk_is(&b, 7, now));
-	assert_false(bulk_is(&b, 8, now));
+	bulk_count(&b, 7, &sparse, now);
+	assert_true(bulk_any(&b, now));
+	assert_int_equal(choose(&b, 7, now), TO_BULK);
+	assert_int_equal(choose(&b, 7, now), BULK);
+	assert_int_equal(choose(&b, 8, now), SPARSE);
 	now.us += BULK_FOR_US - 1;
-	assert_true(bulk_is(&b, 7, now));
+	assert_int_equal(choose(&b, 7, now), BULK);
 	now.us += 1;
-	assert_false(bulk_is(&b, 7, now));
+	assert_false(bulk_any(&b, now));
+}
+
+/* It is read from its queue all the while. */
+static void what_was_bulk_moves_back(void **state)
+{
+	struct bulk b = {0};
+	wtime now = {10 * W_SEC};
+
+	(void)state;
+	fill(&b, 7, &sparse, now);
+	assert_int_equal(choose(&b, 7, now), TO_BULK);
+	for (int i = 0; i < BULK_FOR_US / BULK_WITHIN_US; i++) {
+		now.us += BULK_WITHIN_US + 1;
+		bulk_count(&b, 7, &in_bulk, now);
+	}
+	assert_true(bulk_any(&b, now));
+	assert_int_equal(choose(&b, 7, now), TO_SPARSE);
+	assert_int_equal(choose(&b, 7, now), SPARSE);
+}
+
+/* Another flow stays until the first one's frames from before were read: then something comes from
+ * the queue that it moved to, or as much as a queue holds was read. */
+static void one_flow_moves_at_a_time(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct bulk b = {0};
+		wtime now = {10 * W_SEC};
+
+		fill(&b, 7, &sparse, now);
+		fill(&b, 8, &sparse, now);
+		assert_int_equal(choose(&b, 7, now), TO_BULK);
+		bulk_count(&b, 9, &in_bulk, now); /* before the kernel knew of it */
+		now.us += STEP;
+		for (int n = 1; n < BULK_WAITING - i; n++) {
+			bulk_count(&b, 7, &sparse, now);
+			assert_int_equal(choose(&b, 8, now), SPARSE);
+			assert_int_equal(choose(&b, 7, now), BULK);
+		}
+		bulk_count(&b, 9, i ? &in_bulk : &sparse, now);
+		assert_int_equal(choose(&b, 8, now), TO_BULK);
+	}
+}
+
+/* Its answer tells the kernel another queue. What asked a question has nothing waiting. */
+static void where_a_flow_begins_is_the_kernels_choice(void **state)
+{
+	struct tun_rx question = {.len = 100, .bulk = true};
+	struct bulk b = {0};
+	wtime now = {10 * W_SEC};
+
+	(void)state;
+	bulk_count(&b, 7, &question, now);
+	assert_true(bulk_any(&b, now));
+	assert_int_equal(choose(&b, 7, now), SPARSE);
+	bulk_count(&b, 8, &in_bulk, now);
+	assert_int_equal(choose(&b, 8, now), TO_SPARSE);
+	now.us += BULK_FOR_US;
+	assert_false(bulk_any(&b, now));
 }
 
 static void much_in_the_long_run_is_not(void **state)
@@ -36,8 +117,8 @@ static void much_in_the_long_run_is_not(void **state)
 
 	(void)state;
 	for (int i = 0; i < 1000; i++, now.us += BULK_WITHIN_US / 3) {
-		bulk_count(&b, 7, FRAME, now);
-		assert_false(bulk_is(&b, 7, now));
+		bulk_count(&b, 7, &sparse, now);
+		assert_false(bulk_any(&b, now));
 	}
 }
 
@@ -106,6 +187,7 @@ static void what_comes_for_bulk_goes_to_its_queue(void **state)
 		frames = plane_tun_out(t->b.plane, &n);
 		assert_int_equal(n, 1);
 		assert_int_equal(frames[0].bulk, i == 0);
+		assert_int_equal(frames[0].moved, i == 0);
 		plane_round_done(t->b.plane);
 	}
 }
@@ -115,6 +197,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(much_at_once_is_bulk_for_a_while),
 		cmocka_unit_test(much_in_the_long_run_is_not),
+		cmocka_unit_test(what_was_bulk_moves_back),
+		cmocka_unit_test(one_flow_moves_at_a_time),
+		cmocka_unit_test(where_a_flow_begins_is_the_kernels_choice),
 		cmocka_unit_test(both_directions_are_one_flow),
 		cmocka_unit_test_setup_teardown(what_comes_for_bulk_goes_to_its_queue,
 			rig_pair_setup, rig_pair_teardown),

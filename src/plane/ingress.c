@@ -30,7 +30,7 @@ enum plane_edge stage_tun_parse(struct plane *p, struct pkt *k)
 	k->len = k->ip.len;
 	k->segments = p->split.segments;
 	plane_count(&p->counters.tun_rx_packets, k->segments);
-	bulk_count(&p->bulk, bulk_flow(view_of(k->data, k->len), &k->ip), k->frame->len, k->now);
+	bulk_count(&p->bulk, bulk_flow(view_of(k->data, k->len), &k->ip), k->frame, k->now);
 	k->pair = pair_look(p, &k->ip, PAIR_TUN);
 	return EDGE_NEXT;
 }

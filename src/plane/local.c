@@ -93,9 +93,9 @@ enum plane_edge stage_deliver(struct plane *p, struct pkt *k)
 	if (!deliver(p, k->data, &k->ip))
 		return edge_drop(k, DROP_TUN_BACKPRESSURE);
 	/* What was merged into a frame of its flow goes where that one does. */
-	if (p->gro.count > frames)
-		p->tun_out[frames].bulk = bulk_is(&p->bulk,
-			bulk_flow(view_of(k->data, k->ip.len), &k->ip), k->now);
+	if (p->gro.count > frames && bulk_any(&p->bulk, k->now))
+		bulk_choose(&p->bulk, bulk_flow(view_of(k->data, k->ip.len), &k->ip),
+			&p->tun_out[frames], k->now);
 	/* One that was at a SID came another way than what its buffer has next. */
 	if (k->again == 0 && !k->exit)
 		p->run = (struct plane_run){.from = k->from,

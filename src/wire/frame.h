@@ -26,6 +26,7 @@ struct tun_rx {
 	uint8_t *data;
 	uint32_t len;
 	struct gso gso;
+	bool bulk; /* it was in the queue for bulk (os/net.h) */
 };
 
 struct wire_iov {
@@ -42,7 +43,8 @@ struct tun_tx {
 	uint16_t iov_count;
 	uint32_t len; /* sum of the pieces */
 	uint16_t segments;
-	bool bulk; /* of a flow of which much is read: for the queue for bulk (os/net.h) */
+	bool bulk;  /* of a flow of which much is read: for the queue for bulk (os/net.h) */
+	bool moved; /* the flow's frames wait in the other queue: to be read before this one's */
 	struct wire_iov iov[TUN_IOV_MAX];
 };
 

@@ -290,7 +290,7 @@ bool gro_add(struct gro *g, uint8_t *packet, const struct ip_view *v)
 	t->iov[0] = (struct wire_iov){.p = packet, .n = v->len};
 	t->len = v->len;
 	t->segments = 1;
-	t->bulk = false;
+	t->bulk = t->moved = false;
 	if (candidate && !(c.flags & (TCP_FIN | TCP_PSH))) {
 		g->last = f ? f : take_flow(g);
 		begin_flow(g, g->last, &c);
