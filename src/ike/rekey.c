@@ -158,13 +158,16 @@ static void child_rekeyed_by_peer(struct ike_child *c, struct ike_child *old, wt
 	ike_child_outbound_later(c, wtime_add(now, IKE_TIME_OUTBOUND));
 }
 
-/* The child that the other end asked for while c was asked for by this one, or the other way. */
+/* The child that the other end asked for while c was asked for by this one, or the other way: two
+ * requests that cross are answered within the life of one. What is older than that was there when
+ * the peer asked for c beside it. */
 static struct ike_child *child_crossing(const struct ike_child *c)
 {
 	list_for_each (it, &c->conn->children) {
 		struct ike_child *o = container_of(it, struct ike_child, node);
 
-		if (o->asked && o->ours != c->ours && o->state == IKE_CHILD_UP && !o->redundant)
+		if (o->asked && o->ours != c->ours && o->state == IKE_CHILD_UP && !o->redundant &&
+			wtime_diff(c->info.created, o->info.created) <= IKE_TIME_PATIENCE)
 			return o;
 	}
 	return NULL;

@@ -235,6 +235,32 @@ static void both_ask_for_a_child(void **state)
 			ask_at_once(i, k % 3, k / 3 ? IKE_PQ_OFF : IKE_PQ_PREFER);
 }
 
+/* A peer may have a second child beside the one that was asked for long ago: neither is taken for
+ * the other one's collision. */
+static void a_second_child_is_asked_for_later(void **state)
+{
+	struct bed_options o = {.seed = 480};
+	struct ike_child *first;
+	struct bed bed;
+
+	(void)state;
+	bed_open_up(&bed, &o);
+	ike_child_delete(ike_child_newest(bed_conn(&bed, 0)), bed.now);
+	bed_run(&bed, IKE_TIME_PATIENCE + 30 * W_SEC);
+	assert_true(bed_is_tidy(&bed));
+	first = ike_child_newest(bed_conn(&bed, 0));
+	assert_true(first->asked && !first->ours);
+	first->state = IKE_CHILD_DELETING; /* this end would not ask beside it otherwise */
+	assert_int_equal(ike_sa_queue(bed_conn(&bed, 0)->sa, IKE_TASK_CHILD_NEW, 0), 0);
+	ike_sa_wake(bed_conn(&bed, 0)->sa, bed.now);
+	bed_run(&bed, W_MS);
+	first->state = IKE_CHILD_UP;
+	bed_run(&bed, 60 * W_SEC);
+	assert_int_equal(bed_status(&bed, 0).child_count, 2);
+	assert_int_equal(bed_status(&bed, 1).child_count, 2);
+	bed_close(&bed);
+}
+
 /* Collisions on a bad wire: whatever is lost, doubled or late, the ends agree again. */
 static void collisions_bad_wire(void **state)
 {
@@ -635,6 +661,7 @@ int main(void)
 		cmocka_unit_test(collisions),
 		cmocka_unit_test(collisions_bad_wire),
 		cmocka_unit_test(both_ask_for_a_child),
+		cmocka_unit_test(a_second_child_is_asked_for_later),
 		cmocka_unit_test(ike_crosses_child),
 		cmocka_unit_test(child_waits_behind_collision),
 		cmocka_unit_test(lost_collisions),
