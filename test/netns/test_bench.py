@@ -115,5 +115,5 @@ def test_a_full_tunnel_neither_stalls_nor_grows(tmp_path):
     assert "| a |" in said and "| b |" in said
     for end in (found["a"], found["b"]):
         assert end["gbit"] > 0
-        assert end["longest_stall_ms"] < 3000  # a busy machine may not run a daemon for 2 s
+        assert end["longest_stall_ms"] < 1000
         assert end["rss_grown_kb"] <= 1024
