@@ -16,6 +16,7 @@
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/loop.h"
+#include "os/scratch_test.h"
 
 struct run {
 	struct os_loop *loop;
@@ -168,16 +169,31 @@ static void write_file(const char *path, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
+static int setup(void **state)
+{
+	struct scratch *s = calloc(1, sizeof(*s));
+
+	assert_non_null(s);
+	scratch_make(s);
+	*state = s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	scratch_remove(*state);
+	free(*state);
+	return 0;
+}
+
 static void test_file_watch(void **state)
 {
-	char folder[] = "/tmp/weft-test-XXXXXX", path[64], other[64];
+	char path[SCRATCH_PATH], other[SCRATCH_PATH];
 	struct os_file_watch *w;
 	struct run r;
 
-	(void)state;
-	assert_non_null(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/registry.json", folder);
-	snprintf(other, sizeof(other), "%s/new", folder);
+	scratch_file(*state, "registry.json", path);
+	scratch_file(*state, "new", other);
 	run_start(&r);
 	assert_int_equal(os_file_watch_new(r.loop, path, called, &r, &w), 0);
 	write_file(path, "1");
@@ -188,24 +204,20 @@ static void test_file_watch(void **state)
 	assert_int_equal(r.calls, 2);
 	os_file_watch_free(w);
 	os_loop_free(r.loop);
-	assert_int_equal(unlink(path), 0);
-	assert_int_equal(rmdir(folder), 0);
 }
 
 static void test_file_read(void **state)
 {
-	char path[] = "/tmp/weft-test-XXXXXX";
-	int fd = mkstemp(path);
+	const struct scratch *s = *state;
 	struct buf text = {0};
+	char path[SCRATCH_PATH];
 
-	(void)state;
-	assert_true(fd >= 0);
-	close(fd);
+	scratch_file(s, "file", path);
 	write_file(path, "abc\n");
 	assert_int_equal(os_file_read(path, 4, &text), 0);
 	assert_int_equal(text.n, 4);
 	assert_int_equal(os_file_read(path, 3, &text), -EFBIG);
-	assert_int_equal(os_file_read("/tmp", 3, &text), -EISDIR);
+	assert_int_equal(os_file_read(s->folder, 3, &text), -EISDIR);
 	assert_int_equal(os_file_read("/nonexistent", 3, &text), -ENOENT);
 	buf_free(&text);
 	assert_int_equal(chmod(path, 0640), 0);
@@ -219,15 +231,11 @@ static void test_file_read(void **state)
 /* A reload must come to an end whatever lies in the file's place. */
 static void test_file_read_of_a_pipe_ends(void **state)
 {
-	char path[] = "/tmp/weft-test-XXXXXX";
+	char path[SCRATCH_PATH];
 	struct buf text = {0};
 	int fd;
 
-	(void)state;
-	fd = mkstemp(path);
-	assert_true(fd >= 0);
-	close(fd);
-	assert_int_equal(unlink(path), 0);
+	scratch_file(*state, "pipe", path);
 	assert_int_equal(mkfifo(path, 0600), 0);
 	assert_int_equal(os_file_read(path, 8, &text), 0); /* nobody writes: empty */
 	assert_int_equal(text.n, 0);
@@ -237,7 +245,6 @@ static void test_file_read_of_a_pipe_ends(void **state)
 	assert_int_equal(os_file_read(path, 8, &text), -ETIMEDOUT); /* and no end comes */
 	close(fd);
 	buf_free(&text);
-	assert_int_equal(unlink(path), 0);
 }
 
 int main(void)
@@ -247,9 +254,9 @@ int main(void)
 		cmocka_unit_test(test_timer),
 		cmocka_unit_test(test_wake_and_signal),
 		cmocka_unit_test(test_resolve),
-		cmocka_unit_test(test_file_watch),
-		cmocka_unit_test(test_file_read),
-		cmocka_unit_test(test_file_read_of_a_pipe_ends),
+		cmocka_unit_test_setup_teardown(test_file_watch, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_file_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_file_read_of_a_pipe_ends, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "os/clock.h"
 #include "os/runner.h"
+#include "os/scratch_test.h"
 
 enum { PATIENCE_MS = 15000, STEP_MS = 100, TEXT = 65536 };
 
@@ -22,7 +23,8 @@ enum { PATIENCE_MS = 15000, STEP_MS = 100, TEXT = 65536 };
 struct bed {
 	struct os_runner *runner;
 	struct os_log log;
-	char folder[64], script[96], said[96];
+	struct scratch scratch;
+	char script[SCRATCH_PATH], said[SCRATCH_PATH];
 	int error; /* the real one */
 };
 
@@ -43,10 +45,9 @@ static int setup(void **state)
 
 	assert_non_null(b);
 	b->log.level = OS_DEBUG;
-	snprintf(b->folder, sizeof(b->folder), "/tmp/weft-runner-XXXXXX");
-	assert_non_null(mkdtemp(b->folder));
-	snprintf(b->script, sizeof(b->script), "%s/script", b->folder);
-	snprintf(b->said, sizeof(b->said), "%s/said", b->folder);
+	scratch_make(&b->scratch);
+	scratch_file(&b->scratch, "script", b->script);
+	scratch_file(&b->scratch, "said", b->said);
 	fd = open(b->said, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	b->error = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
 	assert_true(fd >= 0 && b->error >= 0);
@@ -64,9 +65,7 @@ static int teardown(void **state)
 	os_runner_free(b->runner, &b->log);
 	dup2(b->error, STDERR_FILENO);
 	close(b->error);
-	unlink(b->script);
-	unlink(b->said);
-	rmdir(b->folder);
+	scratch_remove(&b->scratch);
 	free(b);
 	return 0;
 }
