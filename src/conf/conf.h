@@ -266,6 +266,8 @@ int conf_log_parse(const char *word, enum conf_log *ret);
 int conf_offload_parse(const char *word, enum conf_offload *ret);
 /* And its name; static. */
 const char *conf_offload_name(enum conf_offload o);
+/* Appends the names of all, with `between` between them. */
+void conf_offload_names(struct buf *b, const char *between);
 /* In a set of switches, that one. */
 static inline unsigned int conf_offload_bit(enum conf_offload o)
 {

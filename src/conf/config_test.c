@@ -184,8 +184,14 @@ static void offloads_are_switched_off(void **state)
 	const unsigned int all = (1U << CONF_OFFLOADS) - 1;
 	const unsigned int udp = conf_offload_bit(CONF_UDP_GSO) | conf_offload_bit(CONF_UDP_GRO);
 	enum conf_offload o = CONF_OFFLOADS;
+	struct buf names = {0};
 
 	(void)state;
+	conf_offload_names(&names, ", ");
+	buf_add(&names, "", 1);
+	assert_string_equal((const char *)names.p,
+		"udp_gso, udp_gro, tun_tso, tun_uso, merge_tcp, merge_udp");
+	buf_free(&names);
 	assert_int_equal(offloads_of(""), all);
 	for (unsigned int i = 0; i < CONF_OFFLOADS; i++) {
 		const char *name = conf_offload_name((enum conf_offload)i);

@@ -17,6 +17,12 @@ const char *conf_offload_name(enum conf_offload o)
 	return names[o];
 }
 
+void conf_offload_names(struct buf *b, const char *between)
+{
+	for (unsigned int i = 0; i < CONF_OFFLOADS; i++)
+		buf_printf(b, "%s%s", i ? between : "", names[i]);
+}
+
 int conf_offload_parse(const char *word, enum conf_offload *ret)
 {
 	for (unsigned int i = 0; i < CONF_OFFLOADS; i++)

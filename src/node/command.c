@@ -91,6 +91,18 @@ static void peer_reply(struct node *n, const struct ctl_request *r, wtime now, s
 	json_uint(j, "links", done);
 }
 
+static void no_such_offload(struct json *j)
+{
+	struct buf text = {0};
+
+	buf_add_str(&text, "no such switch: one of ");
+	conf_offload_names(&text, ", ");
+	buf_add_str(&text, "; a space; on, off or auto");
+	buf_add(&text, "", 1);
+	json_string(j, "error", text.failed ? "no such switch" : (const char *)text.p);
+	buf_free(&text);
+}
+
 uint32_t node_command(struct node *n, struct view request, const struct node_outside *o, wtime now,
 	struct buf *reply)
 {
@@ -141,9 +153,7 @@ uint32_t node_command(struct node *n, struct view request, const struct node_out
 		json_string(&j, "error", "no such level: error, warning, info or debug");
 		break;
 	case CTL_OFFLOAD: /* one that exists likewise */
-		json_string(&j, "error",
-			"no such switch: udp_gso, udp_gro, tun_tso, tun_uso, merge_tcp or "
-			"merge_udp, a space, and on, off or auto");
+		no_such_offload(&j);
 		break;
 	case CTL_TRACE:
 	case CTL_PING:

@@ -111,8 +111,7 @@ static int no_such_offload(const char *name, const char *to)
 {
 	struct buf names = {0};
 
-	for (unsigned int i = 0; i < CONF_OFFLOADS; i++)
-		buf_printf(&names, "%s%s", i ? "|" : "", conf_offload_name((enum conf_offload)i));
+	conf_offload_names(&names, "|");
 	(void)tool_fail("no such switch: %.20s %.20s; usage: weft offload %.*s on|off|auto", name,
 		to, (int)names.n, names.p ? (const char *)names.p : "");
 	buf_free(&names);

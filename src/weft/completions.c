@@ -1,5 +1,6 @@
 /* weft completions: scripts made from the table of commands. */
 #include <string.h>
+#include "conf/conf.h"
 #include "weft/tool.h"
 
 static void options(struct buf *out, const struct tool_command *c, const char *before)
@@ -14,19 +15,26 @@ static void options(struct buf *out, const struct tool_command *c, const char *b
 			buf_printf(out, "%s%s", before, all[i].name);
 }
 
-/* Words that may follow a command; "" when they cannot be listed. */
+/* Words that may follow a command; NULL when they cannot be listed. */
 static const char *words_of(const struct tool_command *c)
 {
 	static const struct {
 		const char *name, *words;
 	} all[] = {{"log", "error warning info debug"}, {"config", "check"},
-		{"offload", "udp_gso udp_gro tun_tso tun_uso merge_tcp merge_udp on off auto"},
-		{"completions", "bash zsh fish"}};
+		{"offload", " on off auto"}, {"completions", "bash zsh fish"}};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (strcmp(all[i].name, c->name) == 0)
 			return all[i].words;
-	return "";
+	return NULL;
+}
+
+static void words(struct buf *out, const struct tool_command *c)
+{
+	if (strcmp(c->name, "offload") == 0)
+		conf_offload_names(out, " ");
+	if (words_of(c))
+		buf_add_str(out, words_of(c));
 }
 
 static bool takes_file(const struct tool_command *c)
@@ -52,7 +60,8 @@ static void bash(struct buf *out)
 		buf_printf(out, " %s", c->name);
 	buf_add_str(out, "' ;;\n");
 	for (const struct tool_command *c = tool_commands(); c->name; c++) {
-		buf_printf(out, "\t%s) list='%s", c->name, words_of(c));
+		buf_printf(out, "\t%s) list='", c->name);
+		words(out, c);
 		options(out, c, " ");
 		buf_printf(out, "'%s ;;\n",
 			takes_file(c) ? "; list+=\" $(compgen -f -- \"$word\")\"" : "");
@@ -76,11 +85,12 @@ static void zsh(struct buf *out)
 		"\tcommand) _describe command commands ;;\n"
 		"\targument)\n\t\tcase $words[1] in\n");
 	for (const struct tool_command *c = tool_commands(); c->name; c++) {
-		if (!words_of(c)[0] && !c->options && !takes_file(c))
+		if (!words_of(c) && !c->options && !takes_file(c))
 			continue;
 		buf_printf(out, "\t\t%s)", c->name);
-		if (words_of(c)[0] || c->options) {
-			buf_printf(out, " compadd -- %s", words_of(c));
+		if (words_of(c) || c->options) {
+			buf_add_str(out, " compadd -- ");
+			words(out, c);
 			options(out, c, " ");
 			buf_add_str(out, ";");
 		}
@@ -98,10 +108,12 @@ static void fish(struct buf *out)
 	for (const struct tool_command *c = tool_commands(); c->name; c++) {
 		buf_printf(out, "complete -c weft -n __fish_use_subcommand -a %s -d '%s'\n",
 			c->name, c->help);
-		if (words_of(c)[0])
-			buf_printf(out,
-				"complete -c weft -n '__fish_seen_subcommand_from %s' -a '%s'\n",
-				c->name, words_of(c));
+		if (words_of(c)) {
+			buf_printf(out, "complete -c weft -n '__fish_seen_subcommand_from %s' -a '",
+				c->name);
+			words(out, c);
+			buf_add_str(out, "'\n");
+		}
 		if (takes_file(c))
 			buf_printf(out, "complete -c weft -n '__fish_seen_subcommand_from %s' -F\n",
 				c->name);
