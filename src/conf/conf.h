@@ -141,7 +141,7 @@ struct config {
 		size_t exclude_interface_count;
 		uint32_t fwmark, fwmask; /* default 0x51/0xff */
 		bool copy_dscp;          /* outer DSCP is the inner's; else it is */
-		uint8_t dscp;            /* this one; default 0 */
+		uint8_t dscp;            /* this one; default 0, and 0 with copy_dscp */
 		const char *netns, *vrf;
 	} underlay;
 	struct conf_announce *announce;

@@ -132,7 +132,7 @@ struct plane_snapshot {
 		icmp_source6; /* IP_NONE: ICMP errors of that family are not sent */
 	bool transit;         /* forward between links */
 	bool copy_dscp;       /* outer DSCP is the inner's; */
-	uint8_t dscp;         /* else this one */
+	uint8_t dscp;         /* else this one; 0 with copy_dscp */
 	uint16_t tun_mtu;
 	const struct plane_srv6 *srv6; /* NULL: no policies and no SIDs */
 };

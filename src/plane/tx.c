@@ -143,9 +143,9 @@ void tx_close(struct plane *p, struct plane_slot *slot, wtime now)
 
 static uint8_t outer_tos(const struct plane *p, uint8_t inner)
 {
-	uint8_t dscp = p->snapshot->copy_dscp ? 0 : p->snapshot->dscp;
+	const struct plane_snapshot *s = p->snapshot;
 
-	return (uint8_t)(ecn_encapsulate(inner, p->snapshot->copy_dscp) | dscp << DSCP_SHIFT);
+	return (uint8_t)(ecn_encapsulate(inner, s->copy_dscp) | s->dscp << DSCP_SHIFT);
 }
 
 uint8_t *tx_append(struct plane *p, struct tx_batch *b, const struct tx_ask *ask)
