@@ -438,6 +438,9 @@ void node_table_changed(struct node *n, struct node_route *r);
 void node_table_gone(struct node *n, struct node_route *r);
 /* A prefix became one of the host's own routes, or is none any more. */
 void node_table_local(struct node *n, const struct babel_prefix *p, bool there);
+/* The link that packets of a route take now: the other of its two ways where the first is dead and
+ * that one lives. NULL: it has none. */
+const struct node_link *node_table_way(const struct node *n, const struct node_route *r);
 /* The link behind which the locator of a node is that Babel does not tell of; NULL: there is none
  * that is alive. */
 struct node_link *node_table_behind(struct node *n, const struct registry_node *r);

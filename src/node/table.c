@@ -441,14 +441,21 @@ static struct plane_next_hop hop_by(const struct node_link *l)
 	return (struct plane_next_hop){.type = PLANE_LINK, .slot = l->slot};
 }
 
-/* By the first way, when it lives or nothing better does. */
-static struct plane_next_hop group_hop(const struct node *n, const struct node_ways *w)
+/* The first way, when it lives or nothing better does. */
+static const struct node_link *way_taken(const struct node *n, const struct node_ways *w)
 {
-	struct node_link *first = alive(n, w->first), *second = alive(n, w->second);
+	const struct node_link *first = alive(n, w->first), *second = alive(n, w->second);
 
 	if (!first && !second && w->first < n->slots)
-		return hop_by(n->slot[w->first]);
-	return hop_by(first ? first : second);
+		return n->slot[w->first];
+	return first ? first : second;
+}
+
+const struct node_link *node_table_way(const struct node *n, const struct node_route *r)
+{
+	const struct node_ways w = ways_of(r);
+
+	return way_taken(n, &w);
 }
 
 static bool build_hops(struct node *n, struct node_snapshot *snap)
@@ -467,7 +474,8 @@ static bool build_hops(struct node *n, struct node_snapshot *snap)
 		hop[first_locator(n) + i] = hop_by(
 			t->locator[i] ? node_table_behind(n, &n->registry->node[i]) : NULL);
 	for (uint32_t i = 0; i < t->group_cap; i++)
-		hop[first + i] = t->group[i] ? group_hop(n, &t->group[i]->key) : hop_by(NULL);
+		hop[first + i] = t->group[i] ? hop_by(way_taken(n, &t->group[i]->key))
+					     : hop_by(NULL);
 	snap->s.next_hop = hop;
 	snap->s.next_hop_count = count;
 	return true;

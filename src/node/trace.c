@@ -127,6 +127,13 @@ static bool same_prefix(const struct babel_prefix *p, const struct node_told *r)
 		(!p->source.len || prefix_equal(&p->source, &r->source));
 }
 
+/* Whether Babel's route leads where packets go: it need not be the selected one, while that one's
+ * link is dead. */
+static bool is_way(const struct node_told *r, const struct babel_route_info *b)
+{
+	return r->via ? b->iface == r->via->slot + 1 : b->selected || b->unreachable;
+}
+
 static void find_learned(struct trace *t)
 {
 	struct babel_route_info b;
@@ -139,17 +146,18 @@ static void find_learned(struct trace *t)
 			&(struct node_told){.prefix = r->prefix.destination,
 				.source = r->prefix.source,
 				.origin = "babel",
-				.via = r->unreachable ? NULL : t->n->slot[r->slot],
+				.via = node_table_way(t->n, r),
 				.installed = node_kernel_has(t->n, &r->prefix)},
 			r->unreachable);
 	}
 	if (!t->found || strcmp(t->told.origin, "babel") != 0)
 		return;
 	while (babel_routes(t->n->babel, &it, &b))
-		if ((b.selected || b.unreachable) && same_prefix(&b.prefix, &t->told)) {
+		if (same_prefix(&b.prefix, &t->told) && is_way(&t->told, &b)) {
 			t->learned = b;
 			t->told.learned = &t->learned;
-			return;
+			if (b.selected)
+				return;
 		}
 }
 
@@ -209,7 +217,10 @@ static void judge(struct trace *t)
 			buf_printf(&t->reason,
 				"steered by the policy \"%s\"; to its first segment ",
 				t->policy->name);
-		if (t->told.learned && t->learned.advertised)
+		if (t->told.learned && !t->learned.selected)
+			buf_printf(&t->reason, "by %s: the link of the route selected is down",
+				peer);
+		else if (t->told.learned && t->learned.advertised)
 			buf_printf(&t->reason, "by the relay %s, with the lowest metric", peer);
 		else
 			buf_printf(&t->reason, "directly to %s", peer);
@@ -227,6 +238,8 @@ static const char *why_not(const struct trace *t, const struct babel_route_info 
 		return "a static route for the same prefix goes first";
 	if (t->found && strcmp(t->told.origin, "local") == 0)
 		return "the prefix is this node's own";
+	if (b->selected)
+		return "its link is down, and Babel has not selected anew yet";
 	if (b->advertised == BABEL_INFINITY)
 		return "the neighbour has taken it back";
 	if (b->metric == BABEL_INFINITY)
@@ -247,7 +260,8 @@ static void alternatives(const struct trace *t, struct json *j)
 	while (t->found && babel_routes(t->n->babel, &it, &b)) {
 		const struct node_link *l = b.iface - 1 < t->n->slots ? t->n->slot[b.iface - 1]
 								      : NULL;
-		bool taken = t->told.learned && b.selected;
+		bool taken = t->told.learned && b.iface == t->learned.iface &&
+			ipaddr_equal(&b.neighbour, &t->learned.neighbour);
 
 		if (b.own || taken || !l || !same_prefix(&b.prefix, &t->told))
 			continue;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "ctl/value.h"
+#include "fib/fib.h"
 #include "plane/plane.h"
 #include "sim.h"
 #include "sim_priv.h"
@@ -331,6 +332,81 @@ static void the_own_locator_is_nowhere(void **state)
 	sim_free(s);
 }
 
+/* ---- the way that the data path takes ---- */
+
+struct moment {
+	struct sim *s;
+	uint32_t slot; /* that packets from A to B took before */
+	bool over;
+};
+
+static uint32_t slot_to_b(const struct plane_snapshot *snapshot)
+{
+	const struct ipaddr from = sim_inner_address(A, IP4), to = sim_inner_address(B, IP4);
+	uint32_t value;
+
+	assert_true(fib_lookup(snapshot->fib, &to, &from, &value));
+	assert_int_equal(snapshot->next_hop[value].type, PLANE_LINK);
+	return snapshot->next_hop[value].slot;
+}
+
+/* Asks at the moment when packets go elsewhere, before Babel is told why. */
+static void ask_then(void *ctx, unsigned int i, enum sim_moment m,
+	const struct plane_snapshot *snapshot)
+{
+	const char *request = "{\"command\": \"trace\", \"argument\": \"10.66.0.0 10.66.0.1\"}";
+	struct node_outside o = {.crypto = "test"};
+	struct moment *t = ctx;
+
+	if (m != SIM_SNAPSHOT || i != A || t->over)
+		return;
+	if (t->slot == UINT32_MAX)
+		t->slot = slot_to_b(snapshot);
+	if (t->slot == slot_to_b(snapshot))
+		return;
+	t->over = true;
+	buf_free(&t->s->reply);
+	t->s->reply_id = node_command(sim_node(t->s, A), view_of(request, strlen(request)), &o,
+		sim_now(t->s), &t->s->reply);
+}
+
+static void the_second_way_is_told_when_it_is_taken(void **state)
+{
+	const struct sim_options o = {.seed = 91,
+		.nodes = 3,
+		.learn = true,
+		.path = {.delay_us = 10 * W_MS}};
+	const struct sim_path cut = {.cut = true}, near = {.delay_us = W_MS};
+	struct sim *s = sim_new(&o);
+	struct moment t = {.s = s, .slot = UINT32_MAX};
+	const char *text;
+
+	(void)state;
+	/* C is nearer to B than A is: a way through it cannot lead back */
+	sim_path_set(s, B, C, &near);
+	sim_path_set(s, C, B, &near);
+	for (unsigned int i = 0; i < o.nodes; i++)
+		sim_start(s, i);
+	assert_true(sim_run_until(s, 60 * W_SEC, sim_all_routed));
+	sim_run(s, 60 * W_SEC);
+	assert_int_equal(sim_next_hop(s, A, B), B);
+	sim_observe(s, ask_then, &t);
+	assert_int_equal(sim_reload(s, A, "policies: []\n"), 0);
+	sim_path_set(s, A, B, &cut);
+	sim_path_set(s, B, A, &cut);
+	for (int i = 0; i < 1000 && !t.over; i++) {
+		sim_send(s, A, B, IP4);
+		sim_run(s, 10 * W_MS);
+	}
+	assert_true(t.over);
+	text = sim_command_end(s);
+	assert_non_null(strstr(text, "\"verdict\":\"link\""));
+	assert_non_null(strstr(text, "the link of the route selected is down"));
+	assert_non_null(strstr(text, "\"why_not\":\"its link is down, and Babel"));
+	assert_non_null(strstr(text, "\"name\":\"n2\"},\"address\":\"10.66.0.2\""));
+	sim_free(s);
+}
+
 /* One echo to a node by its name; what is not known is said. */
 static void a_ping_reaches_a_node_by_name(void **state)
 {
@@ -360,6 +436,7 @@ int main(void)
 		cmocka_unit_test(genuine_answers_are_some),
 		cmocka_unit_test(only_so_many_at_once),
 		cmocka_unit_test(the_own_locator_is_nowhere),
+		cmocka_unit_test(the_second_way_is_told_when_it_is_taken),
 		cmocka_unit_test(a_ping_reaches_a_node_by_name),
 	};
 
