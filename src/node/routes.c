@@ -45,22 +45,22 @@ static void rtt_or_null(struct json *j, bool known, int64_t us)
 		json_null(j, "rtt_ms");
 }
 
+static void loss_or_null(struct json *j, const char *key, bool known, double loss)
+{
+	if (known)
+		json_real(j, key, loss);
+	else
+		json_null(j, key);
+}
+
 void node_link_metric(const struct node *n, const struct node_link *l, struct json *j)
 {
 	struct babel_neighbour_info i = {0};
 	bool known = node_link_neighbour(n, l->slot, &i);
 
 	rtt_or_null(j, known && i.has_rtt, i.rtt_us);
-	if (l->has_loss)
-		json_real(j, "loss", l->loss);
-	else if (known)
-		json_real(j, "loss", i.loss);
-	else
-		json_null(j, "loss");
-	if (known)
-		json_real(j, "loss_hellos", i.loss);
-	else
-		json_null(j, "loss_hellos");
+	loss_or_null(j, "loss", l->has_loss || known, l->has_loss ? l->loss : i.loss);
+	loss_or_null(j, "loss_hellos", known, i.loss);
 	cost_or_null(j, "cost", known, i.cost);
 	cost_or_null(j, "rxcost", known, i.rxcost);
 	cost_or_null(j, "txcost", known, i.txcost);
