@@ -17,7 +17,7 @@ static void segments(const struct value *policy, struct buf *out)
 	const struct value *list = value_get(policy, "segments");
 
 	for (size_t i = 0; i < value_count(list); i++)
-		buf_printf(out, "%s%s", i ? " " : "", value_string(value_at(list, i)));
+		buf_printf(out, "%s%s", i ? " " : "", text_string_at(list, i));
 	buf_add(out, "", 1);
 }
 

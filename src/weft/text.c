@@ -81,9 +81,17 @@ double text_number(const struct value *object, const char *key)
 	return value_number(value_get(object, key), (double)NAN);
 }
 
+static const char *known(const char *s)
+{
+	return s ? s : "-";
+}
+
 const char *text_string(const struct value *object, const char *key)
 {
-	const char *s = value_string(value_get(object, key));
+	return known(value_string(value_get(object, key)));
+}
 
-	return s ? s : "-";
+const char *text_string_at(const struct value *list, size_t i)
+{
+	return known(value_string(value_at(list, i)));
 }

@@ -18,3 +18,4 @@ const char *text_count(double count, char out[static TEXT_FIGURE]);
 double text_number(const struct value *object, const char *key);
 /* A string of a reply, "-" when it is not known. */
 const char *text_string(const struct value *object, const char *key);
+const char *text_string_at(const struct value *list, size_t i);

@@ -64,6 +64,7 @@ static void unknown_is_a_dash(void **state)
 	}
 	assert_true(isnan(text_number(NULL, "x")));
 	assert_string_equal(text_string(NULL, "x"), "-");
+	assert_string_equal(text_string_at(NULL, 0), "-");
 }
 
 int main(void)

@@ -74,7 +74,7 @@ static void show(const struct value *r, struct buf *out, bool colour)
 	if (value_string(value_get(r, "policy")))
 		line(out, "policy", text_string(r, "policy"));
 	for (size_t i = 0; i < value_count(segments); i++)
-		line(out, "segment", value_string(value_at(segments, i)));
+		line(out, "segment", text_string_at(segments, i));
 	if (value_string(value_get(route, "prefix"))) {
 		line(out, "route", text_string(route, "prefix"));
 		if (value_string(value_get(route, "source")))
