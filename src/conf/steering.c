@@ -313,9 +313,8 @@ void conf_check_steering(struct doc *d, const struct config *c)
 		doc_error(d, doc_at(d, "/policies"),
 			"steered packets need a source: give srv6.source, srv6.locator or an IPv6 "
 			"address in tun.addresses");
-	if (c->policy_count &&
-		(c->routing.policy_table == c->routing.table ||
-			c->routing.policy_table == c->routing.default_table))
+	if (c->routing.policy_table == c->routing.table ||
+		c->routing.policy_table == c->routing.default_table)
 		doc_error(d, doc_at(d, "/routing"),
 			"routing.policy_table must differ from the other tables");
 }

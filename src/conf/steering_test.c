@@ -138,6 +138,10 @@ static void mistakes_are_named_with_their_place(void **state)
 	refused("policies: [{name: a, destination: 0.0.0.0/0, exit: b}]\n"
 		"routing: {policy_table: 252}\n",
 		"weft.yaml:6:", "policy_table must differ");
+	/* also without policies: a reload may bring some */
+	refused("routing: {table: 251}\n", "weft.yaml:5:", "policy_table must differ");
+	refused("routing: {policy_table: 20, default_table: 20}\n",
+		"weft.yaml:5:", "policy_table must differ");
 }
 
 static void steered_packets_need_a_source(void **state)
