@@ -142,11 +142,11 @@ static void both_directions_are_one_flow(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 2; i++) {
-		for (uint16_t port = 1; port <= SOME; port++) {
+		for (unsigned int port = 1; port <= SOME; port++) {
 			struct packet to = *kinds[i], from;
 			uint32_t len, place;
 
-			to.sport = port;
+			to.sport = (uint16_t)port;
 			from = back(&to);
 			len = packet_make(data, &to);
 			assert_int_equal(ip_parse(view_of(data, len), &v), 0);

@@ -108,7 +108,7 @@ static bool is_greeting(const struct pkt *k)
 		!ip_ports(packet, &k->ip, &src, &dst) || dst != BABEL_PORT)
 		return false;
 	cur_skip(&c, (size_t)k->ip.l4 + UDP_HEADER);
-	if (cur_u8(&c) != BABEL_MAGIC || cur_u8(&c) != BABEL_VERSION)
+	if (cur_u16(&c) != (BABEL_MAGIC << 8 | BABEL_VERSION))
 		return false;
 	c = cur_sub(&c, cur_u16(&c));
 	while (c.n > 0 && !c.bad) {
