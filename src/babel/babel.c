@@ -28,17 +28,38 @@ void babel_timer_set(struct babel *b, struct babel_timer *t, wtime at)
 		(void)heap_push(&b->timers, &t->node, at); /* it is in: this cannot fail */
 }
 
-void babel_timer_late(struct babel *b, struct babel_timer *t, wtime now, int64_t us)
+/* How far past a time of the grid it is. */
+static int64_t past_grid(const struct babel *b, wtime at)
+{
+	return b->c.grid_us ? wtime_diff(at, b->c.grid_phase) % b->c.grid_us : 0;
+}
+
+wtime babel_grid_after(const struct babel *b, wtime at)
+{
+	int64_t past = past_grid(b, at);
+
+	return wtime_add(at, past > 0 ? b->c.grid_us - past : 0);
+}
+
+static bool is_far(const struct babel *b, int64_t us)
 {
 	enum { GRID_TIMES = 20 };
-	int64_t grid = b->c.grid_us, past;
+
+	return us >= GRID_TIMES * b->c.grid_us;
+}
+
+void babel_timer_late(struct babel *b, struct babel_timer *t, wtime now, int64_t us)
+{
 	wtime at = wtime_add(now, us);
 
-	if (grid && us >= GRID_TIMES * grid) {
-		past = wtime_diff(at, b->c.grid_phase) % grid;
-		at = wtime_add(at, past > 0 ? grid - past : 0);
-	}
-	babel_timer_set(b, t, at);
+	babel_timer_set(b, t, is_far(b, us) ? babel_grid_after(b, at) : at);
+}
+
+void babel_timer_early(struct babel *b, struct babel_timer *t, wtime now, int64_t us)
+{
+	wtime at = wtime_add(now, us);
+
+	babel_timer_set(b, t, is_far(b, us) ? wtime_add(at, -past_grid(b, at)) : at);
 }
 
 void babel_timer_done(struct babel *b, struct babel_timer *t)

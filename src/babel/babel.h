@@ -52,8 +52,9 @@ struct babel_config {
 	 * interval grows with the number of prefixes and interfaces so that it suffices. */
 	uint32_t dump_rate;
 	/* What may come a little late, as the end of a neighbour or route that is not heard of any
-	 * more, comes at multiples of grid_us after grid_phase, so that one wake-up serves many; 0:
-	 * each at its own time. What comes sooner than 20 times grid_us does so anyway. */
+	 * more, and what may come a little early, as hellos and full dumps, comes at multiples of
+	 * grid_us after grid_phase, so that one wake-up serves many; 0: each at its own time. What
+	 * comes sooner than 20 times grid_us does so anyway. */
 	int64_t grid_us;
 	wtime grid_phase;
 };

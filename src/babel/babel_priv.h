@@ -331,8 +331,12 @@ void babel_drop(struct babel *b, enum babel_drop reason);
 int babel_timer_init(struct babel *b, struct babel_timer *t,
 	void (*fire)(struct babel *b, struct babel_timer *t, wtime now));
 void babel_timer_set(struct babel *b, struct babel_timer *t, wtime at);
-/* The same, us from now, or at the next time of the grid after that. */
+/* The next time of the grid, or the time itself. */
+wtime babel_grid_after(const struct babel *b, wtime at);
+/* Sets a timer to us from now, or to the next time of the grid after that. */
 void babel_timer_late(struct babel *b, struct babel_timer *t, wtime now, int64_t us);
+/* The same, or at the last time of the grid before that: what was announced is never late. */
+void babel_timer_early(struct babel *b, struct babel_timer *t, wtime now, int64_t us);
 void babel_timer_done(struct babel *b, struct babel_timer *t);
 /* A number below bound; 0 when there is no randomness (then nothing is spread in time). */
 int64_t babel_random(struct babel *b, int64_t bound);
@@ -465,6 +469,8 @@ void babel_refuse_on(struct babel *b, struct babel_iface *ifc, const struct babe
 /* A full dump; own prefixes at once when somebody new is there to hear it. */
 void babel_dump_start(struct babel *b, struct babel_iface *ifc, bool fresh, wtime now);
 void babel_out_schedule(struct babel *b, struct babel_iface *ifc);
+/* Something is due on it: its turn comes with this output. */
+void babel_out_ready(struct babel *b, struct babel_iface *ifc);
 void babel_out_fire(struct babel *b, struct babel_timer *t, wtime now);
 void babel_update_fire(struct babel *b, struct babel_timer *t, wtime now);
 /* Adds whole TLVs to what goes to n alone. */

@@ -33,11 +33,12 @@ void babel_iface_soon(struct babel *b, struct babel_iface *ifc, int64_t us, wtim
 	babel_out_schedule(b, ifc);
 }
 
+/* Never later than was announced (RFC 8966 3.4.1): by the grid it comes sooner. */
 static void hello_next(struct babel *b, struct babel_iface *ifc, wtime now)
 {
 	int64_t us = ifc->c.hello_us;
 
-	babel_timer_set(b, &ifc->hello, wtime_add(now, us - babel_random(b, us / JITTER_PARTS)));
+	babel_timer_early(b, &ifc->hello, now, us - babel_random(b, us / JITTER_PARTS));
 }
 
 static void hello_fire(struct babel *b, struct babel_timer *t, wtime now)
@@ -51,6 +52,9 @@ static void hello_fire(struct babel *b, struct babel_timer *t, wtime now)
 	list_for_each (it, &ifc->neighbours)
 		container_of(it, struct babel_neighbour, by_iface)->ihu_due = true;
 	babel_iface_soon(b, ifc, 0, now);
+	/* a dump that is due before the next hello goes with this one */
+	if (wtime_before(ifc->update.at, ifc->hello.at))
+		babel_update_fire(b, &ifc->update, now);
 }
 
 /* Somebody new is there: says hello before it is time, but not in bursts. */

@@ -17,13 +17,18 @@ void babel_out_schedule(struct babel *b, struct babel_iface *ifc)
 	babel_timer_set(b, &ifc->out, wtime_min(at, ifc->again_at));
 }
 
-void babel_out_fire(struct babel *b, struct babel_timer *t, wtime now)
+void babel_out_ready(struct babel *b, struct babel_iface *ifc)
 {
-	struct babel_iface *ifc = container_of(t, struct babel_iface, out);
-
-	(void)now;
+	if (ifc->ready)
+		return;
 	ifc->ready = true;
 	list_add_tail(&b->ready, &ifc->ready_link);
+}
+
+void babel_out_fire(struct babel *b, struct babel_timer *t, wtime now)
+{
+	(void)now;
+	babel_out_ready(b, container_of(t, struct babel_iface, out));
 }
 
 void babel_unicast_flag(struct babel *b, struct babel_neighbour *n, wtime now)
@@ -189,11 +194,25 @@ static bool write_misc(struct babel *b, struct babel_iface *ifc, struct babel_bu
 	return write_refused(ifc, w);
 }
 
+/* A hello's packet stays small whatever goes with it: a way that loses large ones alone
+ * does not seem to lose hellos. */
+static void keep_small(const struct babel_iface *ifc, struct babel_build *w)
+{
+	size_t small = BABEL_MTU_MIN - babel_mac_overhead(ifc);
+
+	small = small > w->w.len ? small : w->w.len;
+	w->w.cap = small < w->w.cap ? small : w->w.cap;
+}
+
 static bool multicast(struct babel *b, struct babel_iface *ifc, struct babel_build *w, wtime now)
 {
+	uint16_t hello = ifc->hello_seqno;
+
 	begin(b, ifc, w);
 	if (wtime_due(ifc->misc_at, now))
 		ifc->misc_at = write_misc(b, ifc, w, now) ? WTIME_NEVER : now;
+	if (ifc->hello_seqno != hello)
+		keep_small(ifc, w);
 	if (!b->stopped)
 		babel_write_updates(b, ifc, w, now);
 	return !babel_build_empty(w);

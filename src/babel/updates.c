@@ -100,7 +100,14 @@ static wtime slot_open(const struct babel *b, enum babel_lanes k)
 	return wtime_before(own, ahead) ? ahead : own;
 }
 
-/* The first in the queue has its turn. */
+/* When a lane is looked at again. A dump has time. */
+static wtime lane_later(const struct babel *b, enum babel_lanes k, wtime at)
+{
+	return k == BABEL_LANE_DUMP ? babel_grid_after(b, at) : at;
+}
+
+/* The first in the queue has its turn; when its packet is written, the next one has, as long as the
+ * rate allows. */
 static void lane_turn(struct babel *b, enum babel_lanes k, wtime now)
 {
 	struct babel_lane *l = &b->lane[k];
@@ -112,10 +119,11 @@ static void lane_turn(struct babel *b, enum babel_lanes k, wtime now)
 
 		list_del(first);
 		ifc->lane_at[k] = now;
-		babel_out_schedule(b, ifc);
+		babel_out_ready(b, ifc);
 	}
 	if (!list_empty(&l->waiting))
-		babel_timer_set(b, &l->timer, wtime_before(open, soon) ? soon : open);
+		babel_timer_set(b, &l->timer,
+			lane_later(b, k, wtime_before(open, soon) ? soon : open));
 }
 
 static void trigger_turn(struct babel *b, struct babel_timer *t, wtime now)
@@ -160,7 +168,7 @@ static bool lane_open(struct babel *b, struct babel_iface *ifc, enum babel_lanes
 		return true;
 	ifc->lane_at[k] = WTIME_NEVER;
 	list_add_tail(&l->waiting, &ifc->lane_wait[k]);
-	babel_timer_set(b, &l->timer, wtime_min(l->timer.at, open));
+	babel_timer_set(b, &l->timer, wtime_min(l->timer.at, lane_later(b, k, open)));
 	return false;
 }
 
@@ -228,20 +236,23 @@ static int64_t update_interval(const struct babel *b, const struct babel_iface *
 		: BABEL_INTERVAL_MAX_US;
 }
 
-void babel_dump_start(struct babel *b, struct babel_iface *ifc, bool fresh, wtime now)
+/* A dump goes with the last hello before its time, so that it is spread over what is left of that
+ * part beside a hello interval. */
+static void dump_begin(struct babel *b, struct babel_iface *ifc, bool fresh, int64_t wait,
+	wtime now)
 {
 	bool running = ifc->dump_next != BABEL_NO_DUMP;
 	int64_t interval = update_interval(b, ifc);
+	int64_t spread = interval / FORMER_PARTS - ifc->c.hello_us;
 
 	ifc->interval_cs = babel_centiseconds(interval);
-	babel_timer_set(b, &ifc->update,
-		wtime_add(now, interval - babel_random(b, interval / FORMER_PARTS)));
+	babel_timer_early(b, &ifc->update, now, interval - babel_random(b, spread));
 	if (running && wtime_diff(now, ifc->dump_begun) < DUMP_AGAIN_US)
 		return;
 	ifc->dump_next = 0;
 	ifc->dump_begun = now;
 	if (!running)
-		lane_soon(b, ifc, BABEL_LANE_DUMP, wtime_add(now, babel_random(b, DUMP_BEGIN_US)));
+		lane_soon(b, ifc, BABEL_LANE_DUMP, wtime_add(now, wait));
 	for (size_t i = 0; fresh && i < b->dest_cap; i++) {
 		if (b->dest[i] && b->dest[i]->own)
 			babel_announce_on(b, ifc, b->dest[i], true, now);
@@ -249,14 +260,19 @@ void babel_dump_start(struct babel *b, struct babel_iface *ifc, bool fresh, wtim
 	babel_out_schedule(b, ifc);
 }
 
+void babel_dump_start(struct babel *b, struct babel_iface *ifc, bool fresh, wtime now)
+{
+	dump_begin(b, ifc, fresh, babel_random(b, DUMP_BEGIN_US), now);
+}
+
 void babel_update_fire(struct babel *b, struct babel_timer *t, wtime now)
 {
 	struct babel_iface *ifc = container_of(t, struct babel_iface, update);
 
 	if (ifc->dump_next != BABEL_NO_DUMP) /* or the end of a large table would never be told */
-		babel_timer_set(b, t, wtime_add(now, DUMP_AGAIN_US));
+		babel_timer_set(b, t, babel_grid_after(b, wtime_add(now, DUMP_AGAIN_US)));
 	else if (!b->stopped)
-		babel_dump_start(b, ifc, false, now);
+		dump_begin(b, ifc, false, 0, now);
 }
 
 /* For how long what is said now holds: the table may have grown since the last dump began, and the
@@ -383,8 +399,10 @@ static void raise_again(const struct babel *b, struct babel_iface *ifc, wtime no
 	ifc->urgent_at = now;
 }
 
-/* When the next packets may go, now that one with n updates of a kind has gone. */
-static void spend(struct babel *b, enum babel_lanes k, size_t n, wtime now)
+/* When the next packets may go, now that one with n updates of a kind has gone. Who has more goes
+ * on when nobody else waits. */
+static void spend(struct babel *b, struct babel_iface *ifc, enum babel_lanes k, size_t n, bool more,
+	wtime now)
 {
 	uint64_t rate = (uint64_t)dump_rate(b) * (k == BABEL_LANE_TRIGGER ? TRIGGER_TIMES : 1);
 	struct babel_lane *l = &b->lane[k];
@@ -395,6 +413,10 @@ static void spend(struct babel *b, enum babel_lanes k, size_t n, wtime now)
 	if (wtime_before(b->sustained, now))
 		b->sustained = now;
 	b->sustained = wtime_add(b->sustained, (int64_t)((uint64_t)n * W_SEC / sustained_rate(b)));
+	ifc->lane_at[k] = more && list_empty(&l->waiting) ? now : WTIME_NEVER;
+	if (more && !list_empty(&l->waiting))
+		list_add_tail(&l->waiting, &ifc->lane_wait[k]);
+	lane_turn(b, k, now);
 }
 
 /* The only neighbour announces the prefix itself, and better than it would be through us: it takes
@@ -444,10 +466,8 @@ static void write_triggered(struct babel *b, struct babel_iface *ifc, struct bab
 	if (!lane_open(b, ifc, BABEL_LANE_TRIGGER, now))
 		return;
 	(void)write_bits(b, ifc, BABEL_BIT_PENDING, w, &left, now);
-	spend(b, BABEL_LANE_TRIGGER, TRIGGER_CHUNK - left, now);
-	ifc->lane_at[BABEL_LANE_TRIGGER] = next_bit(b, ifc, BABEL_BIT_PENDING, 0) < b->dest_cap
-		? now
-		: WTIME_NEVER;
+	spend(b, ifc, BABEL_LANE_TRIGGER, TRIGGER_CHUNK - left,
+		next_bit(b, ifc, BABEL_BIT_PENDING, 0) < b->dest_cap, now);
 }
 
 /* A piece of a full dump. False: no room left. */
@@ -480,11 +500,10 @@ static void write_dump(struct babel *b, struct babel_iface *ifc, struct babel_bu
 	} else {
 		left -= BABEL_SPARE_CHUNK - spare;
 	}
-	spend(b, BABEL_LANE_DUMP, BABEL_DUMP_CHUNK - left, now);
-	ifc->lane_at[BABEL_LANE_DUMP] = ifc->dump_next != BABEL_NO_DUMP ||
-			next_bit(b, ifc, BABEL_BIT_SPARE, 0) < b->dest_cap
-		? now
-		: WTIME_NEVER;
+	spend(b, ifc, BABEL_LANE_DUMP, BABEL_DUMP_CHUNK - left,
+		ifc->dump_next != BABEL_NO_DUMP ||
+			next_bit(b, ifc, BABEL_BIT_SPARE, 0) < b->dest_cap,
+		now);
 }
 
 void babel_write_updates(struct babel *b, struct babel_iface *ifc, struct babel_build *w, wtime now)
