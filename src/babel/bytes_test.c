@@ -137,7 +137,6 @@ static void pass(struct rig *r, int seconds)
 	}
 }
 
-/* Case 27. */
 static void retractions_need_only_a_prefix(void **state)
 {
 	struct rig r;
@@ -156,7 +155,6 @@ static void retractions_need_only_a_prefix(void **state)
 	end(&r);
 }
 
-/* Case 52. */
 static void an_unfeasible_update_unselects(void **state)
 {
 	const struct babel_tlv *q;
@@ -188,7 +186,7 @@ static void an_unfeasible_update_unselects(void **state)
 	end(&r);
 }
 
-/* Case 52: asked for before it expires, then infinite, then gone. */
+/* Asked for before it expires, then infinite, then gone. */
 static void a_silent_neighbour_is_asked(void **state)
 {
 	struct rig r;
@@ -206,7 +204,7 @@ static void a_silent_neighbour_is_asked(void **state)
 	end(&r);
 }
 
-/* Case 50. */
+/* One of several sources of a prefix, and none without hops left or with a reserved id. */
 static void requests_go_on_once(void **state)
 {
 	struct babel_seqno_request q = {.prefix = bed_prefix(9),
@@ -347,7 +345,6 @@ static void acknowledgments_are_answered(void **state)
 	end(&r);
 }
 
-/* Case 44. */
 static void an_ihu_of_nothing_costs_one(void **state)
 {
 	struct babel_neighbour_info n;
@@ -367,7 +364,7 @@ static void an_ihu_of_nothing_costs_one(void **state)
 	end(&r);
 }
 
-/* Case 13: times that cannot be. */
+/* Times that cannot be. */
 static void absurd_times_are_no_samples(void **state)
 {
 	struct babel_neighbour_info n;
@@ -450,7 +447,7 @@ static void strangers_are_not_heard(void **state)
 	end(&r);
 }
 
-/* Case 21: all pairs against the definition. */
+/* All pairs against the definition. */
 static void seqnos_compare_as_defined(void **state)
 {
 	(void)state;

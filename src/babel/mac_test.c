@@ -155,7 +155,7 @@ static void replays_are_dropped(void **state)
 	bed_end(&t);
 }
 
-/* Case 69: unicast overtakes multicast by 200 ms. */
+/* Unicast overtakes multicast by 200 ms. */
 static bool late_multicast(struct bed *t, size_t link, size_t from, const struct babel_packet *p)
 {
 	(void)from;
@@ -193,7 +193,7 @@ static void overtaking_is_no_replay(void **state)
 	bed_end(&t);
 }
 
-/* Case 69: node by node from nothing to strict, and then to another key; never a route lost. */
+/* Node by node from nothing to strict, and then to another key; never a route lost. */
 static void roll_out_without_a_gap(void **state)
 {
 	enum { NODES = 4, STEPS = 5 };

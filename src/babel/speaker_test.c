@@ -169,7 +169,7 @@ static uint64_t changes(struct bed *t)
 	return sum;
 }
 
-/* Case 13: 40 +- 20 ms on both paths. */
+/* 40 +- 20 ms on both paths. */
 static void noise_moves_nothing(void **state)
 {
 	struct bed t;
@@ -250,7 +250,7 @@ static void a_lost_link_moves_traffic_at_once(void **state)
 	bed_end(&t);
 }
 
-/* Case 49: bursts of loss, no link lost, no storm of hellos. */
+/* Bursts of loss, no link lost, no storm of hellos. */
 static void bursts_of_loss_lose_no_tunnel(void **state)
 {
 	struct babel_stats before, after;
@@ -315,7 +315,7 @@ static void measured_loss_is_in_the_cost(void **state)
 	bed_end(&t);
 }
 
-/* Case 26: an interface is made again under the same name. */
+/* An interface is made again under the same name. */
 static void an_interface_comes_back(void **state)
 {
 	struct bed t;
@@ -364,7 +364,6 @@ static void a_changed_link_local_comes_back(void **state)
 	bed_end(&t);
 }
 
-/* Case 44. */
 static void costs_are_never_nothing(void **state)
 {
 	enum { NODES = 8 };
@@ -388,7 +387,7 @@ static void costs_are_never_nothing(void **state)
 	bed_end(&t);
 }
 
-/* Case 51: a diamond; the next hop dies without a word. */
+/* A diamond; the next hop dies without a word. */
 static void nothing_follows_the_default(void **state)
 {
 	struct babel_prefix p = bed_prefix(3), any = bed_parse("::/0", NULL);
@@ -427,7 +426,7 @@ static void nothing_follows_the_default(void **state)
 	bed_end(&t);
 }
 
-/* Case 6: the used path slows down; the other one is not feasible without a new seqno. */
+/* The used path slows down; the other one is not feasible without a new seqno. */
 static bool by_c(struct bed *t)
 {
 	struct babel_prefix p = bed_prefix(3);
@@ -474,7 +473,7 @@ static void a_router_restarts(void **state)
 	for (size_t i = 0; i < 3; i++)
 		bed_originate(&t, i);
 	bed_run(&t, 100 * W_SEC);
-	for (uint16_t seqno = 65530; seqno != 4; seqno++) { /* case 21: across the wrap */
+	for (uint16_t seqno = 65530; seqno != 4; seqno++) { /* across the wrap */
 		bed_stop(&t, 0);
 		bed_run(&t, W_SEC);
 		bed_config(&t, 0, &c);
@@ -497,7 +496,6 @@ static bool no_export(void *ctx, const struct babel_offer *o)
 	return !none;
 }
 
-/* Case 45. */
 static void filters_take_back_what_was_said(void **state)
 {
 	struct babel_prefix p = bed_prefix(0), q = bed_prefix(1);
@@ -538,7 +536,7 @@ static void filters_take_back_what_was_said(void **state)
 	bed_end(&t);
 }
 
-/* Case 55 and 70: the families, and sources. */
+/* The families, and sources. */
 static void kinds_of_prefixes_travel(void **state)
 {
 	static const struct {
@@ -588,7 +586,7 @@ static void kinds_of_prefixes_travel(void **state)
 	bed_end(&t);
 }
 
-/* Case 50: two sources of one prefix in a ring, and many requests. */
+/* Two sources of one prefix in a ring, and many requests. */
 static void anycast_in_a_ring(void **state)
 {
 	struct babel_prefix p = bed_parse("2001:db8:a::/48", NULL);

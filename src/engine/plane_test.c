@@ -107,7 +107,7 @@ static void merged(bool udp, bool v6, uint8_t packet[PACKETS][ROOM], uint32_t *r
 	assert_int_equal(gro_finish(&g), 1);
 }
 
-/* Case 38: the kernel says EINVAL to a merged frame: its packets are written one by one, equal to
+/* The kernel says EINVAL to a merged frame: its packets are written one by one, equal to
  * what came, and that kind is merged no more, which the log says once. */
 static void test_refused(void **state)
 {

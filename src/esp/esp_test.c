@@ -306,7 +306,7 @@ static void wrong_high_half_fails_and_moves_nothing(void **state)
 	}
 }
 
-/* Case 91: from 2^32 - 1000 without ESN. No number is used twice, none after the last. */
+/* From 2^32 - 1000 without ESN. No number is used twice, none after the last. */
 static void numbers_end_without_wrap(void **state)
 {
 	const uint64_t first = (UINT64_C(1) << 32) - 1000;

@@ -169,7 +169,7 @@ static void build_delete(struct ike_build *b, uint32_t spi)
 }
 
 /* ---- Rekeys ---- */
-/* Case 61: two rekeys of one child, then the old one and the first replacement are deleted. */
+/* Two rekeys of one child, then the old one and the first replacement are deleted. */
 static void rekeyed_twice(void **state)
 {
 	struct answer a = {0};
@@ -244,7 +244,7 @@ static void accept_by_hand(struct bed *bed, uint32_t spi_value)
 	w_free(p);
 }
 
-/* Case 8: the peer's DELETEs of the old and of the new child overtake its acceptance. */
+/* The peer's DELETEs of the old and of the new child overtake its acceptance. */
 static void early_delete(void **state)
 {
 	struct answer a = {0};
@@ -274,7 +274,7 @@ static void early_delete(void **state)
 	bed_close(&bed);
 }
 
-/* Case 73: another group in the KE payload than we take. Case 75: every form of sequence numbers.
+/* Another group in the KE payload than we take. Every form of sequence numbers.
  */
 static void groups_and_esn(void **state)
 {
@@ -420,7 +420,7 @@ static struct view link_of(const struct answer *a, uint8_t copy[static 64])
 	return view_of(copy, n.data.n);
 }
 
-/* Case 29: three additional exchanges; late, repeated and unknown ones. */
+/* Three additional exchanges; late, repeated and unknown ones. */
 static void followups(void **state)
 {
 	static const uint16_t three[3] = {35, 36, 37}, one[3] = {36};
@@ -477,7 +477,7 @@ static struct bed_packet *open_next(struct bed *bed, struct ike_sa *receiver, st
 	return p;
 }
 
-/* Case 29: the link is the responder's affair: any length, echoed byte for byte. */
+/* The link is the responder's affair: any length, echoed byte for byte. */
 static void link_of_any_length(void **state)
 {
 	static const size_t length[] = {0, 1, 64, 300};
@@ -556,7 +556,7 @@ static void change_auth(struct ike_build *b, const struct ike_payload *p, enum a
 	}
 }
 
-/* Case 73: a child that is refused leaves the IKE SA up, and is tried again. */
+/* A child that is refused leaves the IKE SA up, and is tried again. */
 static void odd_auth(void **state)
 {
 	(void)state;
@@ -620,7 +620,7 @@ static void change_hashes(struct bed_packet **at, const uint8_t *hash, size_t n)
 	*at = q;
 }
 
-/* Case 74: what a peer must be able to verify. */
+/* What a peer must be able to verify. */
 static void hash_algorithms(void **state)
 {
 	static const uint8_t hashes[] = {0, 2, 0, 3, 0, 4, 0, 5};
@@ -718,7 +718,7 @@ static void errors_without_an_sa(void **state)
 	bed_close(&bed);
 }
 
-/* Case 19: of a repeated message in fragments, the first one gets the stored answer at once. */
+/* Of a repeated message in fragments, the first one gets the stored answer at once. */
 static void repeated_fragments(void **state)
 {
 	struct bed_packet *p[2];

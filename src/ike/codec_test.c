@@ -355,7 +355,7 @@ static void built_payloads_are_read_back(void **state)
 	ike_build_free(&b);
 }
 
-/* Case 29: the link of IKE_FOLLOWUP_KE is opaque data of any length. */
+/* The link of IKE_FOLLOWUP_KE is opaque data of any length. */
 static void additional_key_exchange_links_are_opaque(void **state)
 {
 	static const size_t sizes[] = {0, 1, 64, 300};

@@ -157,7 +157,7 @@ static void handshake_lossy(void **state)
 	}
 }
 
-/* Case 1: both ends start together. */
+/* Both ends start together. */
 static void crossing_start(void **state)
 {
 	(void)state;
@@ -207,7 +207,7 @@ static void crossing_start_lossy(void **state)
 	}
 }
 
-/* Case 35: one end is killed and starts anew; the survivor believes in the old SA. */
+/* One end is killed and starts anew; the survivor believes in the old SA. */
 static void restart(void **state)
 {
 	(void)state;
@@ -378,7 +378,7 @@ static void policies(void **state)
 		if (row[i].up) {
 			assert_true(bed_is_tidy(&bed));
 			assert_int_equal(s.sa.kex[1] == KEX_MLKEM768, row[i].hybrid);
-			/* The rekeyed child is as strong as the IKE SA (case 90). */
+			/* The rekeyed child is as strong as the IKE SA. */
 			assert_int_equal(ike_conn_rekey_child(bed.node[0].ike, BED_CONN, bed.now),
 				0);
 			bed_run(&bed, 10 * W_SEC);
@@ -391,7 +391,7 @@ static void policies(void **state)
 	}
 }
 
-/* Case 78: operations say once what they do. */
+/* Operations say once what they do. */
 static void idempotent(void **state)
 {
 	struct bed_options o = {.seed = 6, .passive = {false, true}};
@@ -562,7 +562,7 @@ static void judged_down(void **state)
 	bed_close(&bed);
 }
 
-/* Case 1 with a peer that has another rule: it deletes the older SA 10 s later, be it the winner.
+/* The same with a peer that has another rule: it deletes the older SA 10 s later, be it the winner.
  */
 static void crossing_with_another_rule(void **state)
 {

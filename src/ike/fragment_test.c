@@ -269,7 +269,6 @@ static void run_steps(const struct step *step, size_t n)
 	run_steps((struct step[]){__VA_ARGS__},                                                    \
 		sizeof((struct step[]){__VA_ARGS__}) / sizeof(struct step))
 
-/* Case 64 */
 static void totals_do_not_mix(void **state)
 {
 	(void)state;
@@ -308,7 +307,6 @@ static void many_fragments_are_taken(void **state)
 	}
 }
 
-/* Case 19 */
 static void a_new_message_clears_the_old(void **state)
 {
 	(void)state;
@@ -374,7 +372,7 @@ static void fragments_need_to_be_agreed_on(void **state)
 	fixture_free(f);
 }
 
-/* ---- Case 63: clear payloads in front -------------------------------------------------------- */
+/* ---- Clear payloads in front -------------------------------------------------------- */
 
 /* A message of a clear notify and a chain, as one SK (parts 1) or three SKFs, into part[]. */
 static void seal_with_clear(struct fixture *f, unsigned int parts, struct buf part[3])

@@ -24,7 +24,7 @@ struct ike_keys {
 };
 
 /* What goes into the seeds: nonces as sent (borrowed) and the SPIs of the SA that is keyed. For a
- * rekey these are the new SA's (case 11). Child key material does not look at the SPIs. */
+ * rekey these are the new SA's. Child key material does not look at the SPIs. */
 struct ike_seed {
 	struct view ni, nr;
 	uint64_t spi_i, spi_r;
@@ -54,8 +54,7 @@ int ike_child_keymat(const struct ike_keys *keys, const struct view *shared, siz
 
 /* The running authentication of IKE_INTERMEDIATE exchanges (RFC 9242 3.3.1). Zero to start. */
 struct ike_int_auth {
-	unsigned int
-		rounds; /* responses taken in; 0: none took place, AUTH goes without (case 12) */
+	unsigned int rounds; /* responses taken in; 0: none took place, AUTH goes without */
 	bool has_i, has_r;
 	uint8_t i[PRF_MAX], r[PRF_MAX];
 };

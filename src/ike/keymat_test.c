@@ -117,7 +117,7 @@ static void rekey_to_another_prf(void **state)
 	assert_int_equal(k.prf, PRF_HMAC_SHA2_512);
 }
 
-/* Case 11: other SPIs make other keys. */
+/* Other SPIs make other keys. */
 static void spis_are_part_of_the_keys(void **state)
 {
 	uint8_t nonce[32] = {1};
@@ -132,7 +132,7 @@ static void spis_are_part_of_the_keys(void **state)
 	assert_memory_not_equal(a.d, b.d, 64);
 }
 
-/* Case 12: without an IKE_INTERMEDIATE nothing is mixed into AUTH. */
+/* Without an IKE_INTERMEDIATE nothing is mixed into AUTH. */
 static void no_intermediate_no_int_auth(void **state)
 {
 	struct ike_keys k = {.aead = AEAD_AES256_GCM16, .prf = PRF_HMAC_SHA2_256};

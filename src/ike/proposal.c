@@ -190,7 +190,7 @@ static bool is_group(enum kex_id id)
 }
 
 /* The group: the KE payload's when it may be, else our first (then INVALID_KE_PAYLOAD, RFC 7296
- * 1.3: only after the proposal matched, case 73), else none for a child. */
+ * 1.3: only after the proposal matched), else none for a child. */
 static bool choose_group(const struct ike_policy *policy, const struct offer *o, uint16_t ke_method,
 	struct candidate *c)
 {
@@ -268,7 +268,7 @@ static bool choose_kex(const struct ike_policy *policy, const struct offer *o, u
 	return policy->post_quantum != IKE_PQ_REQUIRE || c->choice.kex_count > 1;
 }
 
-/* ESN when offered; a missing type 5 means none (RFC 7296 3.3.2, case 75). */
+/* ESN when offered; a missing type 5 means none (RFC 7296 3.3.2). */
 static bool choose_esn(const struct offer *o, struct candidate *c)
 {
 	if (!o->has[IKE_T_ESN])

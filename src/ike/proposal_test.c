@@ -177,7 +177,7 @@ static void ike_is_selected(void **state)
 		{IKE_USE_IKE, IKE_PQ_OFF, HYBRID, 31, IKE_SELECT_NONE, NULL},
 		{IKE_USE_IKE, IKE_PQ_REQUIRE, CLASSIC, 31, IKE_SELECT_CLASSIC, NULL},
 		{IKE_USE_IKE, IKE_PQ_PREFER, CLASSIC, 31, IKE_SELECT_OK, CLASSIC},
-		/* ADDKE with NONE: case 12 */
+		/* ADDKE with NONE */
 		{IKE_USE_IKE, IKE_PQ_PREFER, CLASSIC " addke1:0", 31, IKE_SELECT_OK,
 			CLASSIC " addke1:0"},
 		{IKE_USE_IKE, IKE_PQ_PREFER, CLASSIC " addke1:0 addke1:35", 31, IKE_SELECT_OK,
@@ -234,7 +234,7 @@ static void children_are_selected(void **state)
 			"encr:20/256 esn:0"},
 		{IKE_USE_FIRST_CHILD, IKE_PQ_PREFER, "encr:20/256 ke:31 ke:0 esn:1", 0,
 			IKE_SELECT_OK, "encr:20/256 esn:1 ke:0"},
-		/* case 75: {0}, {1}, {0,1}, none */
+		/* {0}, {1}, {0,1}, none */
 		{IKE_USE_FIRST_CHILD, IKE_PQ_PREFER, "encr:20/256 esn:1", 0, IKE_SELECT_OK,
 			"encr:20/256 esn:1"},
 		{IKE_USE_FIRST_CHILD, IKE_PQ_PREFER, "encr:20/256 esn:0 esn:1", 0, IKE_SELECT_OK,
@@ -272,7 +272,7 @@ static void children_are_selected(void **state)
 	select_rows(rows, sizeof(rows) / sizeof(rows[0]));
 }
 
-/* Case 73: KE 20, offered 20 and 31, only 31 allowed here: 31 is named. */
+/* KE 20, offered 20 and 31, only 31 allowed here: 31 is named. */
 static void the_allowed_group_is_named(void **state)
 {
 	struct ike_policy policy = {.use = IKE_USE_CHILD,

@@ -12,7 +12,7 @@
 #include "ike/keymat_priv.h"
 
 enum ike_protect_limits {
-	IKE_FRAGMENTS_MAX = 128,    /* of one message, RFC 7383 2.6: ours to choose; case 64 */
+	IKE_FRAGMENTS_MAX = 128,    /* of one message, RFC 7383 2.6: ours to choose */
 	IKE_REASSEMBLY_MAX = 65535, /* bytes kept of one message */
 	IKE_IP4_UDP_LEN = 28,       /* IPv4 and UDP headers */
 	IKE_IP6_UDP_LEN = 48,
@@ -123,7 +123,7 @@ void ike_reassembly_clear(struct ike_reassembly *r);
 
 /* Opens a parsed message that has an SK or SKF payload. OK: *ret (which the caller
  * zero-initialised) is the whole message. INCOMPLETE: a fragment was taken. Others: refused,
- * nothing changed. Rules for fragments (RFC 7383 2.6; cases 19, 63, 64), all checked after the ICV
+ * nothing changed. Rules for fragments (RFC 7383 2.6), all checked after the ICV
  * where they change state: another message ID or exchange than the kept one's clears it when it is
  * higher, and is FRAGMENT_OLD when lower; a lower total is dropped, a higher one restarts; an SK of
  * the same message ID ends it. r may be NULL: then SKF is NOT_ENCRYPTED (fragmentation was not

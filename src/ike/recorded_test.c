@@ -347,7 +347,7 @@ static void check_auth(const struct vectors *v, bool responder)
 	in.auth_mid = 2;
 	in.int_auth = NULL;
 	assert_int_equal(ike_auth_verify(&in, public_key, auth.data), -EBADMSG);
-	/* case 74: an AUTH payload with an empty signature, cut algorithm, another algorithm */
+	/* an AUTH payload with an empty signature, cut algorithm, another algorithm */
 	assert_int_equal(ike_auth_verify(&in, public_key, view_of(NULL, 0)), -EINVAL);
 	assert_int_equal(ike_auth_verify(&in, public_key, view_of(data, 8)), -EINVAL);
 	assert_int_equal(ike_auth_verify(&in, public_key, view_of(data, 4)), -EINVAL);

@@ -21,7 +21,7 @@ static void open_up(struct bed *bed, uint64_t seed)
 	assert_true(bed_is_tidy(bed));
 }
 
-/* ---- Case 34 ---- */
+/* ---- The link bounces while the IKE SA is rekeyed ---- */
 /* All but the first bed->arg messages are lost. */
 static enum bed_action bounce(struct bed *bed, const struct bed_packet *p)
 {
@@ -119,7 +119,7 @@ static void no_rekey_in_a_replacement(void **state)
 	}
 }
 
-/* ---- Case 20 ---- */
+/* ---- Failures are followed by pauses, and leave nothing ---- */
 enum { ATTEMPTS_MAX = 64 };
 
 struct attempts {
@@ -179,7 +179,7 @@ static void failing_attempts_grow_apart(void **state)
 	assert_true(apart != 0);
 }
 
-/* ---- Case 35 ---- */
+/* ---- Restarts at once, while the other end believes in the old SA ---- */
 /* Both ends are killed and start at once: INITIAL_CONTACT both ways takes neither new SA away. */
 static void both_ends_restart(void **state)
 {
@@ -235,7 +235,7 @@ static void initial_contact_waits_for_auth(void **state)
 	bed_close(&bed);
 }
 
-/* ---- Case 23 of post-quantum handshakes ---- */
+/* ---- IKE_SA_INITs made up in a peer's name ---- */
 struct first_message {
 	uint8_t data[600];
 	size_t n;
@@ -360,7 +360,7 @@ static void cookies_end_by_time(void **state)
 	bed_close(&bed);
 }
 
-/* ---- Case 89 of post-quantum handshakes ---- */
+/* ---- NAT while more key exchanges follow IKE_SA_INIT ---- */
 /* A NAT takes another port from the message after IKE_SA_INIT on: each answer goes to where its
  * request came from. */
 static void port_changes_after_init(void **state)
@@ -390,7 +390,7 @@ static void port_changes_after_init(void **state)
 	bed_close(&bed);
 }
 
-/* ---- Case 80 of the data path ---- */
+/* ---- Memory over many connections ---- */
 static void connections_leave_nothing(void **state)
 {
 	struct bed_options o = {.seed = 80, .passive = {false, true}};

@@ -54,7 +54,7 @@ static void check_after(struct bed *bed, const struct ike_conn_status *before, b
 	}
 }
 
-/* Cases 11 and 90: rekeys in a row, by both ends; what comes next uses the new SA. */
+/* Rekeys in a row, by both ends; what comes next uses the new SA. */
 static void in_a_row(void **state)
 {
 	static const enum ike_pq pq[] = {IKE_PQ_PREFER, IKE_PQ_OFF};
@@ -290,7 +290,7 @@ static void collisions_bad_wire(void **state)
 	}
 }
 
-/* Case 62 and 2.25: an IKE rekey at one end crosses a child's exchange at the other. */
+/* RFC 7296 2.25: an IKE rekey at one end crosses a child's exchange at the other. */
 static void ike_crosses_child(void **state)
 {
 	(void)state;
@@ -362,7 +362,7 @@ static enum bed_action first_create_of_a(struct bed *bed, const struct bed_packe
 	return BED_DROP;
 }
 
-/* Case 3: 500 rekeys by both ends at once, each with a's first CREATE_CHILD_SA lost. */
+/* 500 rekeys by both ends at once, each with a's first CREATE_CHILD_SA lost. */
 static void lost_collisions(void **state)
 {
 	struct bed_options o = {.seed = 33, .dpd_us = 3600 * W_SEC};
@@ -427,7 +427,7 @@ static enum bed_action fifth_lost(struct bed *bed, const struct bed_packet *p)
 	return x ? BED_PASS : BED_DROP;
 }
 
-/* Case 19 of post-quantum handshakes: 200 hybrid rekeys in fragments of 576 bytes, of which each
+/* 200 hybrid rekeys in fragments of 576 bytes, of which each
  * fifth is lost. What arrived of a message is not needed again, and no old one is in the way. */
 static void many_fragments_are_lost(void **state)
 {

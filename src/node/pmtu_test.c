@@ -130,7 +130,7 @@ static void jumbo_is_used_when_it_has_passed(void **state)
 	}
 }
 
-/* Case 28: a new value within 5 s of the shrink, where large packets are sent. */
+/* A new value within 5 s of the shrink, where large packets are sent. */
 static void a_path_that_shrinks_is_noticed_within_five_seconds(void **state)
 {
 	static const uint32_t mtu[] = {1350, 1400, 1250, 600, 1499};
@@ -163,7 +163,7 @@ static void without_large_packets_nothing_is_asked(void **state)
 	assert_int_equal(x.rounds, 0);
 }
 
-/* Case 28: a narrow path is asked for more ever less often, at least each 600 s. */
+/* A narrow path is asked for more ever less often, at least each 600 s. */
 static void it_rises_again_with_back_off(void **state)
 {
 	struct path x = path_of(1380, 1500, 40 * W_MS);
@@ -181,7 +181,7 @@ static void it_rises_again_with_back_off(void **state)
 	assert_int_equal(x.changes, 2);
 }
 
-/* Case 28: loss by chance is no matter of sizes. */
+/* Loss by chance is no matter of sizes. */
 static void random_loss_changes_nothing(void **state)
 {
 	unsigned int changed = 0;

@@ -287,7 +287,7 @@ static void test_leftovers(void **state)
 	assert_equal_text(&before, &after);
 }
 
-/* Case 68: one stable link-local address, at once usable, whatever the kernel would do. */
+/* One stable link-local address, at once usable, whatever the kernel would do. */
 static void test_link_local(void **state)
 {
 	(void)state;
@@ -331,7 +331,7 @@ static void test_six_disabled(void **state)
 	assert_int_equal(os_file_write_number(path, 0), 0);
 }
 
-/* Case 43: strict filters are named, and only when the default route leads into the TUN. */
+/* Strict filters are named, and only when the default route leads into the TUN. */
 static void test_reverse_path(void **state)
 {
 	struct buf warnings = {0};
@@ -526,7 +526,7 @@ static void test_host_is_read(void **state)
 	run("ip link del weft-test1; ip route del blackhole 10.53.0.0/16", NULL);
 }
 
-/* Case 71: rules before ours that our packets would go by, and rules among ours. */
+/* Rules before ours that our packets would go by, and rules among ours. */
 static void test_rules_of_others(void **state)
 {
 	struct buf warnings = {0};
@@ -556,7 +556,7 @@ static void test_rules_of_others(void **state)
 	fixture_close(&f);
 }
 
-/* Case 71: as wg-quick makes them, later than ours: the kernel puts them in front. */
+/* As wg-quick makes them, later than ours: the kernel puts them in front. */
 static void test_rules_go_before_what_takes_all(void **state)
 {
 	const char *take = "ip rule add not fwmark 0xca6c table 51820; "
@@ -611,7 +611,7 @@ static void test_rules_go_before_what_takes_all(void **state)
 	fixture_close(&f);
 }
 
-/* Case 71: a mark that packets of both programs have. */
+/* A mark that packets of both programs have. */
 static void test_marks_that_overlap(void **state)
 {
 	static const struct {

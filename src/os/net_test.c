@@ -167,7 +167,7 @@ static void test_burst(void **state)
 	}
 }
 
-/* Case 17: every segment of a superpacket has the pinned source; one that is gone is let go of. */
+/* Every segment of a superpacket has the pinned source; one that is gone is let go of. */
 static void test_source_gone(void **state)
 {
 	(void)state;
@@ -195,7 +195,7 @@ static void test_source_gone(void **state)
 	}
 }
 
-/* Case 7: datagrams larger than the route's MTU go one by one, and superpackets go on after. */
+/* Datagrams larger than the route's MTU go one by one, and superpackets go on after. */
 static void test_narrow(void **state)
 {
 	(void)state;
@@ -320,7 +320,7 @@ static void turn_around(uint8_t *packet)
 	memcpy(packet + 22, t, 2);
 }
 
-/* Case 31 through the TUN: a burst goes out, is turned around, and comes back whole. */
+/* Through the TUN: a burst goes out, is turned around, and comes back whole. */
 static void test_tun_round_trip(void **state)
 {
 	(void)state;
@@ -385,7 +385,7 @@ static ssize_t refuse_merged(void *ctx, int fd, const struct iovec *iov, int n)
 	return writev(fd, iov, n);
 }
 
-/* Case 38: a kernel that takes no merged frames says so, and plain ones go on. */
+/* A kernel that takes no merged frames says so, and plain ones go on. */
 static void test_merged_refused(void **state)
 {
 	size_t refused = 0;
@@ -444,7 +444,7 @@ static size_t count_fds(void)
 	return n;
 }
 
-/* Case 83: what fails leaves no descriptor behind. */
+/* What fails leaves no descriptor behind. */
 static void test_failures_leak_nothing(void **state)
 {
 	struct os_udp *busy = udp_open(os_net_linux(), "127.0.0.1");

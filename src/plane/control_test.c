@@ -114,7 +114,7 @@ static void the_former_snapshot_comes_back(void **state)
 	assert_int_equal(rig_drops(&n->a, DROP_NO_ROUTE), 1);
 }
 
-/* Case 91: told once, and told again when there was no room for it; at the hard one sending ends.
+/* Told once, and told again when there was no room for it; at the hard one sending ends.
  */
 static void limits_are_told_once(void **state)
 {

@@ -242,7 +242,7 @@ static void outer_tos_is_the_inner_ecn_or_all_of_it(void **state)
 	}
 }
 
-/* Case 18: a DSCP of the configuration's, beside the inner ECN. */
+/* A DSCP of the configuration's, beside the inner ECN. */
 static void outer_dscp_may_be_a_fixed_one(void **state)
 {
 	struct rig_pair *t = *state;

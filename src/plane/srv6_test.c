@@ -372,7 +372,7 @@ static void a_path_may_pass_its_head_end(void **state)
 	assert_int_equal(dropped(t), 0);
 }
 
-/* Case 58: many packets of one superpacket, and the same packets one by one: the same bytes
+/* Many packets of one superpacket, and the same packets one by one: the same bytes
  * leave. */
 static void a_superpacket_equals_its_segments(void **state)
 {
@@ -446,7 +446,6 @@ static void congestion_marks_come_through(void **state)
 
 /* ---- MTU ---- */
 
-/* Case 58. */
 static void too_big_is_told_less_the_segments(void **state)
 {
 	struct net *t = *state;
@@ -482,7 +481,7 @@ static void ipv4_is_fragmented_before_it_is_steered(void **state)
 	assert_true(t->frame_len[D][0] <= 1304 && t->frame_len[D][1] <= 1304);
 }
 
-/* Case 58: a router on the way says that the outer packet is too big; the quoted inner packet says
+/* A router on the way says that the outer packet is too big; the quoted inner packet says
  * whom to tell. */
 static void too_big_from_the_way_reaches_the_inner_source(void **state)
 {
@@ -563,7 +562,7 @@ static uint16_t mss_after(struct net *t, int from, int to, const char *src, cons
 	return get_u16(t->frame[to][0] + 42);
 }
 
-/* Case 58: an offer that comes to the head end by the plain way bounds what is steered from there,
+/* An offer that comes to the head end by the plain way bounds what is steered from there,
  * before any packet is too big. */
 static void the_mss_leaves_room_for_segments(void **state)
 {
@@ -626,7 +625,7 @@ static uint32_t outer(uint8_t *p, const char *src, const struct ipaddr *dst, uin
 	return 40 + payload;
 }
 
-/* Case 53: Ends of B and C in turn, for ever as far as the hop limit is concerned. */
+/* Ends of B and C in turn, for ever as far as the hop limit is concerned. */
 static void two_sids_that_point_at_each_other_die_by_hop_limit(void **state)
 {
 	struct net *t = *state;
@@ -654,7 +653,7 @@ static void two_sids_that_point_at_each_other_die_by_hop_limit(void **state)
 	assert_int_equal(e[48 + 7], 1);
 }
 
-/* Case 53: out of the segments at the exit's host the packet is the kernel's; back in the mesh it
+/* Out of the segments at the exit's host the packet is the kernel's; back in the mesh it
  * is a packet in transit. */
 static void hops_are_taken_where_a_packet_goes_on(void **state)
 {

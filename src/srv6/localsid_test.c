@@ -80,7 +80,7 @@ static struct srv6_result process(struct made *m, enum srv6_behaviour b, bool re
 	return srv6_process(&sid, refuse_hmac, m->p, &v);
 }
 
-/* Case 24: Segments Left and Last Entry against the header's length. */
+/* Segments Left and Last Entry against the header's length. */
 static void the_list_is_checked_against_its_length(void **state)
 {
 	static const struct {
@@ -141,7 +141,6 @@ static void the_list_is_checked_against_its_length(void **state)
 	}
 }
 
-/* Case 53. */
 static void end_dies_by_hop_limit(void **state)
 {
 	(void)state;
@@ -161,7 +160,7 @@ static void end_dies_by_hop_limit(void **state)
 	}
 }
 
-/* Case 24: the end of the list, with and without a routing header, for each behaviour and
+/* The end of the list, with and without a routing header, for each behaviour and
  * payload. */
 static void the_last_segment_looks_at_the_upper_layer(void **state)
 {
@@ -235,7 +234,7 @@ static void icmpv6_is_for_the_node(void **state)
 	}
 }
 
-/* Case 24: segments left at an exit. */
+/* Segments left at an exit. */
 static void decapsulating_sids_are_the_last(void **state)
 {
 	(void)state;
@@ -253,7 +252,7 @@ static void decapsulating_sids_are_the_last(void **state)
 	}
 }
 
-/* Case 24: a first header that is used up is passed over, the second one is acted on. */
+/* A first header that is used up is passed over, the second one is acted on. */
 static void of_two_headers_the_one_with_segments_left_counts(void **state)
 {
 	struct srv6_result r;
@@ -291,7 +290,7 @@ static void other_routing_types_are_refused_while_active(void **state)
 	}
 }
 
-/* Case 24, RFC 8754 2.1: TLVs behind the list. */
+/* RFC 8754 2.1: TLVs behind the list. */
 static void tlvs_are_passed_over_when_they_fit(void **state)
 {
 	static const struct {

@@ -73,7 +73,7 @@ static void push(const struct srv6_steer *s, const uint8_t *inner, uint32_t len,
 	memcpy(out + s->overhead, inner, len);
 }
 
-/* Case 56: the outer headers of a list of n, in both forms. */
+/* The outer headers of a list of n, in both forms. */
 static void check(uint32_t n, enum srv6_mode mode)
 {
 	uint32_t listed = mode == SRV6_ENCAPS ? n : n - 1;

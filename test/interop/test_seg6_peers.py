@@ -265,7 +265,7 @@ def test_hmac(lab):
 
 
 def test_a_loop_ends(lab):
-    """Case 53: SIDs of n1 and n3 that lead to each other: the kernel that wrote them is told by the
+    """SIDs of n1 and n3 that lead to each other: the kernel that wrote them is told by the
     one at which the hop limit ends, from an address that it has a route to."""
     net = Kernel(lab)
     net.start()
@@ -318,7 +318,7 @@ def with_vrf(lab):
 
 
 def test_exit_into_a_vrf(lab):
-    """Case 57: End.DT46 of a kernel that has VRF, over a plain router and past its End: an address
+    """End.DT46 of a kernel that has VRF, over a plain router and past its End: an address
     in the VRF and a host behind it; what comes back is routed, or steered by the VRF."""
     net, vm = with_vrf(lab)
     a = net.mesh.spaces[0]

@@ -67,7 +67,7 @@ def others(ns):
 
 @pytest.mark.parametrize("asked", ["10.0.0.2", "10.0.0.22", "10.5.0.1", "fd00::22", "fd05::1"])
 def test_the_answer_comes_from_the_address_asked_on(lab, asked):
-    """roaming.md 17: IKE, ESP and each segment of a burst; and a removed address is let go."""
+    """IKE, ESP and each segment of a burst; and a removed address is let go."""
     family = "ip6" if ":" in asked else "ip4"
     mesh = Mesh(lab, 2)
     one, two = mesh.spaces
@@ -171,7 +171,7 @@ def answers_at_once(node):
 
 @pytest.mark.parametrize("family", ["ip4", "ip6"])
 def test_a_name_that_moves(names, family):
-    """roaming.md 32: B moves, its name too, the old address is dead."""
+    """B moves, its name too, the old address is dead."""
     mesh = names.mesh
     one, two = mesh.spaces[:2]
     by_name(names, family)
@@ -192,7 +192,7 @@ def test_a_name_that_moves(names, family):
 
 
 def test_names_that_cannot_be_resolved_hold_nothing_up(names):
-    """roaming.md 32: the loop goes on, other links come up, and this one as soon as it can."""
+    """The loop goes on, other links come up, and this one as soon as it can."""
     mesh = names.mesh
     by_name(names)
     names.set(b=mesh.outer(2))
@@ -211,7 +211,6 @@ def test_names_that_cannot_be_resolved_hold_nothing_up(names):
 
 
 def test_a_resolver_that_fails_never_ends_what_works(names):
-    """roaming.md 32"""
     mesh = names.mesh
     by_name(names)
     names.set(b=mesh.outer(2))
@@ -231,7 +230,7 @@ def test_a_resolver_that_fails_never_ends_what_works(names):
 
 
 def test_a_resolver_behind_the_tunnel(lab):
-    """roaming.md 32: the name server is reached through n3 only."""
+    """The name server is reached through n3 only."""
     mesh = Mesh(lab, 3)
     names = Names(lab, mesh.spaces[2], mesh.inner(3))
     names.mesh = mesh

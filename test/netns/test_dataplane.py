@@ -120,7 +120,7 @@ def lose_superpackets(ns):
 
 @pytest.mark.parametrize("how", ["command", "configuration"])
 def test_damaged_superpackets_are_seen_and_switched_off(lab, how):
-    """dataplane.md 37: nine of ten sends by UDP_SEGMENT are lost. The peer's loss says so, its
+    """Nine of ten sends by UDP_SEGMENT are lost. The peer's loss says so, its
     hellos come; the switch mends it while the traffic runs, and no link notices."""
     mesh = Mesh(lab, 2, link="veth").start()
     mesh.wait_reach()
@@ -167,7 +167,7 @@ def test_damaged_superpackets_are_seen_and_switched_off(lab, how):
 
 
 def test_every_switch_moves_without_a_loss(lab):
-    """dataplane.md 37: each offload off and on, by reload and by command, under numbered datagrams
+    """Each offload off and on, by reload and by command, under numbered datagrams
     and a TCP transfer: nothing is lost, no key changes, sums hold."""
     mesh = Mesh(lab, 2).start()
     mesh.wait_reach()
@@ -210,7 +210,7 @@ PLANES = {"auto": {}, "two-threads": {"threads": 2}, "openssl": {"crypto": "open
 
 @pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES.keys())
 def test_bursts_arrive_whole_and_sums_are_right(lab, plane):
-    """dataplane.md 31 and 39: segments keep their size, the last one is short; all sums hold."""
+    """Segments keep their size, the last one is short; all sums hold."""
     mesh = Mesh(lab, 2, config={"plane": plane}).start()
     mesh.wait_reach()
     one, two = mesh.spaces
@@ -303,7 +303,7 @@ def reassembled(ns, underlay):
 
 @pytest.mark.parametrize("underlay", ["ip4", "ip6"])
 def test_a_path_narrower_than_its_ends_carries_all(lab, underlay):
-    """dataplane.md 94: what is inside is made to fit, so that the outer packet stays whole; before
+    """What is inside is made to fit, so that the outer packet stays whole; before
     the path's MTU is known it may be fragmented."""
     mesh = narrow_in_the_middle(lab, underlay).start()
     mesh.wait_reach()
@@ -321,7 +321,7 @@ def test_a_path_narrower_than_its_ends_carries_all(lab, underlay):
 
 
 def test_a_tun_wider_than_the_link_is_told(lab):
-    """dataplane.md 94: DF=1 is answered with what fits, DF=0 is fragmented; TCP finds its way."""
+    """DF=1 is answered with what fits, DF=0 is fragmented; TCP finds its way."""
     mesh = Mesh(lab, 2)
     for i in (1, 2):
         mesh.reconfigure(i, tun=dict(mesh.config(i)["tun"], mtu=1500))
@@ -345,7 +345,7 @@ def test_a_tun_wider_than_the_link_is_told(lab):
 
 @pytest.mark.parametrize("underlay", ["ip4", "ip6"])
 def test_only_small_packets_pass_where_fragments_do_not(lab, underlay):
-    """dataplane.md 94: a path that drops fragments takes what needs none, and the link stays."""
+    """A path that drops fragments takes what needs none, and the link stays."""
     mesh = Mesh(lab, 2, underlay, mtu=1400).start()
     mesh.wait_reach()
     match = "ip frag-off & 0x3fff != 0" if underlay == "ip4" else "exthdr frag exists"
@@ -363,7 +363,7 @@ def test_only_small_packets_pass_where_fragments_do_not(lab, underlay):
 
 @pytest.mark.parametrize("checksums", [True, False], ids=["udpcsum", "noudpcsum"])
 def test_vxlan_through_the_tunnel(lab, checksums):
-    """dataplane.md 66: VXLAN inside, with UDP checksums and with none (0, valid in IPv4): TCP in it
+    """VXLAN inside, with UDP checksums and with none (0, valid in IPv4): TCP in it
     arrives as it was sent, and so it does without UDP merging."""
     mesh = Mesh(lab, 2).start()
     mesh.wait_reach()

@@ -204,12 +204,11 @@ def as_nobody(node, *capabilities):
 
 
 def test_no_privilege_names_the_capability(mesh):
-    """operation.md 82"""
     refused(mesh.nodes[0], "CAP_NET_ADMIN", argv=as_nobody(mesh.nodes[0]), check=False)
 
 
 def test_cap_net_admin_is_enough(mesh):
-    """operation.md 82: as another user, with that capability alone, and taken back in full."""
+    """As another user, with that capability alone, and taken back in full."""
     before = mesh.spaces[0].snapshot()
     node = mesh.nodes[0]
     node.process = node.ns.start(*as_nobody(node, "net_admin"), name="weftd-nobody")
@@ -266,7 +265,7 @@ def descriptors(pid):
 
 
 def test_descriptors(mesh):
-    """operation.md 83: all are close-on-exec, and reloading leaves none behind."""
+    """All are close-on-exec, and reloading leaves none behind."""
     mesh.start()
     mesh.wait_up()
     node = mesh.nodes[0]
@@ -297,7 +296,7 @@ def forms(key_path):
 
 
 def test_keys_are_never_told(mesh):
-    """operation.md 77: at the highest level of the log, in status, in messages about bad input."""
+    """At the highest level of the log, in status, in messages about bad input."""
     for i in (1, 2):
         mesh.reconfigure(i, log="debug")
     mesh.start()

@@ -79,7 +79,7 @@ def test_memory_is_locked_or_one_line_says_why_not(lab):
 
 
 def test_a_crash_leaves_no_core(mesh):
-    """operation.md 77: keys are in no core, whatever limit the daemon was started with."""
+    """Keys are in no core, whatever limit the daemon was started with."""
     node = mesh.nodes[0]
     limits = Path(f"/proc/{node.process.pid}/limits").read_text()
     core, = [line for line in limits.splitlines() if line.startswith("Max core file size")]

@@ -27,7 +27,7 @@ def wait_gone(mesh, i, *prefixes):
 
 def test_routes_of_others_are_redistributed(lab):
     """A table's routes of a protocol are announced, followed as they come and go, and nothing else;
-    what Babel brought does not go back (host.md 15)."""
+    what Babel brought does not go back."""
     picks = [{"table": "main", "protocol": "bird"}, {"table": 100000, "protocol": 200,
                                                      "metric": 500}]
     mesh = routed(lab, 2, config={1: {"routing": {
@@ -69,7 +69,6 @@ def test_routes_of_others_are_redistributed(lab):
 
 
 def test_connected_networks_are_refused_unless_named(lab):
-    """host.md 15"""
     mesh = routed(lab, 2, announce={2: ["10.77.0.0/24", "10.77.0.128/25", "10.76.0.0/15"]})
     one, two = mesh.spaces
     stub(lab, one, "10.77.0.1/24")
@@ -136,7 +135,7 @@ def test_ipv4_routes_with_a_source_go_by_rules(lab, killed):
     # the LAN and the underlay stay reached directly
     wait_ping(one, "10.1.2.2")
     assert "weft0" not in one.ip(f"route get {mesh.outer(2)} from 10.1.2.1")
-    # what another program takes away is back (host.md 10)
+    # what another program takes away is back
     one.ip("rule flush protocol 157")
     wait_until(lambda: len(source_rules(one)) == 2, 2.0, "the rules to be back")
     if killed:
@@ -194,7 +193,7 @@ def rule_among(rules, ours):
 @pytest.mark.parametrize("first", [(), ("wg",), ("tailscale",), ("wg", "tailscale")],
                          ids=lambda names: "-".join(names) or "mesh")
 def test_rules_of_other_tunnels(lab, first):
-    """host.md 71: who starts first is the same in the end, for what is in the tunnels and for
+    """Who starts first is the same in the end, for what is in the tunnels and for
     their own packets."""
     others = {"wg": WG_QUICK, "tailscale": TAILSCALE.format("add")}
     mesh = routed(lab, 2)
@@ -227,7 +226,7 @@ def test_rules_of_other_tunnels(lab, first):
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_tunnel_that_takes_all_comes_and_goes(lab, killed):
-    """host.md 71: wg-quick, twice, while the mesh runs; a daemon that is killed meanwhile."""
+    """wg-quick, twice, while the mesh runs; a daemon that is killed meanwhile."""
     mesh = routed(lab, 2)
     one, node = mesh.spaces[0], mesh.nodes[0]
     stub(lab, one, "192.0.2.1/24")
@@ -303,7 +302,7 @@ def test_an_address_that_two_nodes_have_is_told(lab):
 
 
 def test_a_firewall_that_drops_what_is_forwarded(lab):
-    """host.md 72: as a container engine sets it; what goes from link to link is no matter of it."""
+    """As a container engine sets it; what goes from link to link is no matter of it."""
     mesh = routed(lab, announce={2: ["10.1.2.0/24"]},
                   config={1: {"peers": {"exclude": ["n3"]}}, 3: {"peers": {"exclude": ["n1"]}}})
     for ns in mesh.spaces:
@@ -342,7 +341,7 @@ table inet strict {{
 
 
 def test_only_the_port_of_the_tunnels_is_open(lab):
-    """host.md 72: without connection tracking; first contact and rekeys from either end."""
+    """Without connection tracking; first contact and rekeys from either end."""
     mesh = Mesh(lab, 2)
     one = mesh.spaces[0]
     one.run("nft", "-f", "-", stdin=ONLY_OURS.format(port=PORT))

@@ -159,7 +159,7 @@ def test_a_default_route_through_the_mesh(home):
 
 
 def test_own_packets_never_enter_the_own_tunnel(home):
-    """host.md 15: the default, and the peer's very endpoint, lead into the tunnel."""
+    """The default, and the peer's very endpoint, lead into the tunnel."""
     endpoint = home.mesh.outer(2)
     home.mesh.reconfigure(1, static_routes=[
         *MESH_ROUTES, {"prefix": f"{endpoint}/32", "node": "n2"},
@@ -185,7 +185,7 @@ def strict_reverse_path(ns):
 
 
 def test_strict_reverse_path_filter(home):
-    """host.md 43: with the default through the TUN, what comes over the LAN is not dropped."""
+    """With the default through the TUN, what comes over the LAN is not dropped."""
     for ns in home.mesh.spaces:
         strict_reverse_path(ns)
         ns.run("nft", "-f", "-", stdin=FIREWALL)
@@ -196,7 +196,7 @@ def test_strict_reverse_path_filter(home):
 
 
 def test_strict_reverse_path_filter_that_must_drop_is_named(lab):
-    """host.md 43: the peer is behind a router, where only the mark leads: a warning says it."""
+    """The peer is behind a router, where only the mark leads: a warning says it."""
     mesh = Mesh(lab, 2)
     one, router, two = mesh.spaces[0], lab.ns("r", forward=True), mesh.spaces[1]
     _, inside = lab.veth(router, one, "10.7.0.1/24", "10.7.0.2/24")
@@ -213,7 +213,7 @@ def test_strict_reverse_path_filter_that_must_drop_is_named(lab):
 
 @pytest.mark.parametrize("mode", [0, 1, 2, 3])
 def test_one_link_local_address_at_once(home, mode):
-    """host.md 68: whatever the kernel would make, the TUN has one address of ours, usable."""
+    """Whatever the kernel would make, the TUN has one address of ours, usable."""
     home.host.sysctl("net.ipv6.conf.default.addr_gen_mode", mode)
     home.node.start()
     tun = home.node.status()["tun"]["name"]
@@ -224,7 +224,6 @@ def test_one_link_local_address_at_once(home, mode):
 
 
 def test_ipv6_switched_off_is_named(home):
-    """host.md 68"""
     for which in ("all", "default"):
         home.host.sysctl(f"net.ipv6.conf.{which}.disable_ipv6", 1)
     before = home.host.snapshot()

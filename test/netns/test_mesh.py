@@ -137,7 +137,7 @@ def test_a_hop_tells_of_a_spent_hop_limit(chain, family):
     ("ip4", r"From 10\.66\.0\.2 .*Frag needed and DF set \(mtu = 1300\)"),
     ("ip6", r"From fd66::2 .*Packet too big: mtu=1300")])
 def test_a_hop_tells_of_a_narrower_link(chain, family, says):
-    """dataplane.md 94: what must not be fragmented is refused with the size that would pass."""
+    """What must not be fragmented is refused with the size that would pass."""
     one, far = chain.spaces[0], chain.inner(3, family)
     done = one.run("ping", "-n", "-M", "do", "-c", 1, "-W", 2, "-s", 1340, far, check=False)
     assert re.search(says, done.stdout), done.stdout

@@ -1,4 +1,4 @@
-"""What is on the way between two nodes, and what hosts behind them see of it: dataplane.md."""
+"""What is on the way between two nodes, and what hosts behind them see of it."""
 import json
 import re
 import sys
@@ -119,7 +119,7 @@ def larger_syns(ns):
 @pytest.mark.parametrize("icmp", ["allowed", "blocked"])
 @pytest.mark.parametrize("underlay", ["ip4", "ip6"])
 def test_hosts_behind_a_path_that_narrows(lab, underlay, icmp):
-    """Case 5: a router's wire falls to 1300 under traffic of a LAN's host, and says so or not. The
+    """A router's wire falls to 1300 under traffic of a LAN's host, and says so or not. The
     host is told what fits by an address that it has a route to, never less than 1280 in IPv6; SYN
     and SYN-ACK are clamped. (With SRv6 added: test_mtu.py.)"""
     mesh = narrow_in_the_middle(lab, underlay, middle=1500)
@@ -180,7 +180,7 @@ def tos_of(sender, receiver, address, values):
 
 @pytest.mark.parametrize("underlay", ["ip4", "ip6"])
 def test_marks_of_a_router_reach_the_inside(lab, underlay):
-    """Case 18: a router marks what is ECT as CE, then everything, in a burst of mixed TOS. ECT
+    """A router marks what is ECT as CE, then everything, in a burst of mixed TOS. ECT
     inside becomes CE, CE stays, Not-ECT stays as it was or is dropped and counted; the inner DSCP
     is never touched, the outer one is 0, or a copy when so configured; and each packet keeps what
     is its."""

@@ -31,7 +31,7 @@ def wait_mtu(mesh, fits, timeout=10.0):
 
 @pytest.mark.parametrize("underlay", ["ip4", "ip6"])
 def test_a_silent_narrow_wire_is_used_at_full_size(lab, underlay):
-    """dataplane.md 5 and 7: batches go on at the new size, inner senders are told."""
+    """Batches go on at the new size, inner senders are told."""
     fits = inner(1380, underlay)
     mesh = Mesh(lab, 2, underlay, link={"mtu": 1380}).start()
     mesh.wait_reach()
@@ -48,7 +48,7 @@ def test_a_silent_narrow_wire_is_used_at_full_size(lab, underlay):
 
 
 def test_a_wire_that_narrows_under_a_transfer(lab):
-    """dataplane.md 28: the transfer goes on within seconds, at the size that fits now."""
+    """The transfer goes on within seconds, at the size that fits now."""
     mesh = Mesh(lab, 2, link={"mtu": 1500, "rate_mbit": 40, "queue_bytes": 200000}).start()
     mesh.wait_reach()
     wait_mtu(mesh, 1400)

@@ -42,7 +42,7 @@ class Capture:
 
 
 def test_reload_without_a_change_is_silent(lab):
-    """ike.md 78: a hundred times, and IKE says nothing, nothing is negotiated again."""
+    """A hundred times, and IKE says nothing, nothing is negotiated again."""
     quiet = {"ike": {"dpd": "1h"}, "babel": {"hello": "10m"}}
     mesh = Mesh(lab, 3, config=quiet).start()
     mesh.wait_one_pair()
@@ -216,7 +216,7 @@ def test_every_change_is_told(lab):
 
 
 def test_both_ends_reload_at_once(lab):
-    """operation.md 46: again and again, with changes that matter to both, and one pair remains."""
+    """Again and again, with changes that matter to both, and one pair remains."""
     mesh = Mesh(lab, 2).start()
     mesh.wait_one_pair()
     for number in range(100):
@@ -324,7 +324,7 @@ def differences(reloaded, started):
 
 
 def test_reload_equals_a_cold_start(lab):
-    """operation.md 46, on a node alone: each pair of configurations, reloaded and started."""
+    """On a node alone: each pair of configurations, reloaded and started."""
     mesh = Mesh(lab, 2)
     node, drawn = mesh.nodes[0], Random(mesh, random.Random(46))
     node.configure(drawn.config())
@@ -352,7 +352,7 @@ def test_another_private_key_waits_for_the_next_start(lab):
 
 
 def test_reloads_at_full_rate_leave_nothing(lab):
-    """dataplane.md 80: two hundred reloads under traffic at full rate, which has already run for a
+    """Two hundred reloads under traffic at full rate, which has already run for a
     while: no more memory, within 1 MB, and no more descriptors."""
     mesh = Mesh(lab, 2).start()
     mesh.wait_reach()

@@ -42,7 +42,6 @@ def mesh(lab):
 
 @pytest.mark.parametrize("what", FLUSHES)
 def test_what_is_flushed_is_back_within_two_seconds(mesh, what):
-    """host.md 10"""
     ns, node = mesh.spaces[0], mesh.nodes[0]
     before = ns.snapshot()
     ns.sh(FLUSHES[what])
@@ -58,7 +57,7 @@ def test_what_is_flushed_is_back_within_two_seconds(mesh, what):
 
 @pytest.mark.parametrize("what", REPLACES)
 def test_what_is_replaced_is_back_within_two_seconds(mesh, what):
-    """host.md 10, by a program that puts its own there"""
+    """By a program that puts its own there"""
     ns, node = mesh.spaces[0], mesh.nodes[0]
     before = ns.snapshot()
     ns.sh(REPLACES[what].format(four=mesh.inner(2), six=mesh.inner(2, "ip6")))
@@ -147,7 +146,7 @@ subprocess.run(["ip", "-b", "-"], check=True, text=True, input="".join(
 
 
 def test_events_that_are_lost_are_made_up_for(mesh):
-    """host.md 9: 100,000 foreign routes, half of them in the mesh's table, while the daemon cannot
+    """100,000 foreign routes, half of them in the mesh's table, while the daemon cannot
     read; its own routes and rules go, and its interface went down meanwhile."""
     ns, node = mesh.spaces[0], mesh.nodes[0]
     before = ns.snapshot()

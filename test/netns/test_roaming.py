@@ -81,7 +81,7 @@ class Nat:
 
 
 def test_a_mapping_that_changes_under_traffic(lab):
-    """roaming.md 2: another port, then another address; ESP and IKE go on as one."""
+    """Another port, then another address; ESP and IKE go on as one."""
     nat = Nat(lab).start({1: "10.4.0.1:20001", 3: "10.4.0.1:20003"})
     one, node = nat.mesh.spaces[0], nat.mesh.nodes[1]
     for outside in ("10.4.0.1:20500", "10.4.0.7:30000"):
@@ -102,7 +102,7 @@ def test_a_mapping_that_changes_under_traffic(lab):
 
 
 def test_a_mapping_that_changes_while_idle(lab):
-    """roaming.md 2: the first packet from behind the NAT makes it known, within 20 s."""
+    """The first packet from behind the NAT makes it known, within 20 s."""
     nat = Nat(lab).start({1: "10.4.0.1:20001", 3: "10.4.0.1:20003"})
     nat.maps({1: "10.4.0.1:20500", 3: "10.4.0.1:20501"})
     # nothing is sent by hand through n3's
@@ -112,7 +112,6 @@ def test_a_mapping_that_changes_while_idle(lab):
 
 
 def test_two_peers_behind_one_address_swap_their_ports(lab):
-    """roaming.md 48"""
     first, second = "10.4.0.1:20001", "10.4.0.1:20003"
     nat = Nat(lab).start({1: first, 3: second})
     with Ping(nat.mesh.spaces[0], nat.mesh.inner(2), interval=PACE_S) as one, \
@@ -150,7 +149,7 @@ def test_the_addresses_of_both_ends_change(lab):
 
 @pytest.mark.parametrize("newest", [False, True], ids=["replayed", "diverted"])
 def test_a_packet_from_elsewhere_moves_nothing(lab, newest):
-    """roaming.md 93: n3, who is no peer of theirs, sends what n1 has sent to n2; what it diverted
+    """n3, who is no peer of theirs, sends what n1 has sent to n2; what it diverted
     is new to n2, and still n3 is no way to n1."""
     mesh = Mesh(lab, 3)
     one, two, other = mesh.spaces
@@ -185,7 +184,7 @@ def test_a_packet_from_elsewhere_moves_nothing(lab, newest):
 
 
 def test_started_before_there_is_an_address(lab):
-    """roaming.md 86: no address, then one, then another while keys are agreed on."""
+    """No address, then one, then another while keys are agreed on."""
     mesh = Mesh(lab, 2)
     one, two = mesh.spaces
     for i in (1, 2):
@@ -215,7 +214,7 @@ def test_started_before_there_is_an_address(lab):
 
 
 def test_one_family_of_two_is_dead(lab):
-    """roaming.md 79: at the start, later, and then the other."""
+    """At the start, later, and then the other."""
     mesh = Mesh(lab, 2, underlay="ip4 ip6")
     one, two = mesh.spaces
 
@@ -248,7 +247,7 @@ def test_one_family_of_two_is_dead(lab):
 
 @pytest.mark.parametrize("second", ["none", "excluded", "other"])
 def test_the_way_out_is_lost_for_a_while(lab, second):
-    """roaming.md 33: n1 has the default route in the tunnel, and the one of eth0 goes, or eth0. The
+    """n1 has the default route in the tunnel, and the one of eth0 goes, or eth0. The
     tunnel never goes through itself, nor by an uplink that is not to be used; and it comes back.
     """
     router = lab.ns("r", forward=True)

@@ -124,7 +124,7 @@ def test_a_default_route_comes_in_by_name_alone(lab):
     assert not in_table(mesh, 3, 253) and not routes(mesh, 3, "0.0.0.0/0")
     assert "default" not in in_table(mesh, 1)
     assert mesh.spaces[0].ip("-6 route show table 253 proto 157")
-    # the underlay does not follow it (host.md 15): links stay, and what is elsewhere goes to n2
+    # the underlay does not follow it: links stay, and what is elsewhere goes to n2
     wait_ping(mesh.spaces[0], "198.51.100.1")
     with Ping(mesh.spaces[0], mesh.inner(2)) as running:
         running.wait_received(300)
@@ -398,7 +398,7 @@ def test_routes_for_one_source_alone(lab):
 
 
 def test_a_route_that_covers_the_underlay(lab):
-    """host.md 15: a node announces the network that the tunnels run on."""
+    """A node announces the network that the tunnels run on."""
     mesh = routed(lab, announce={2: ["10.0.0.0/24", "10.0.0.0/8", "10.7.0.0/16"]})
     mesh.start()
     mesh.wait_up()

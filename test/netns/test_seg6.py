@@ -1,4 +1,4 @@
-"""Segments beside the kernel's: what its head end writes (case 56), and what its SIDs do with ours.
+"""Segments beside the kernel's: what its head end writes, and what its SIDs do with ours.
 """
 import pathlib
 import sys

@@ -72,7 +72,7 @@ def test_what_may_not_pass(lab):
 
 
 def test_a_loop_of_segments_ends(lab):
-    """Case 53: SIDs of n2 and n3 that lead to each other: the hop limit ends it, and the head end
+    """SIDs of n2 and n3 that lead to each other: the hop limit ends it, and the head end
     tells the sender by RFC 2473 8.2. (srv6-error counts the errors that came back.)"""
     net = Steered(lab, [{"via": ["n2", "n3"] * TIMES, "exit": "n4"}])
     net.mesh.reconfigure(1, **{**net.mesh.nodes[0].config, "registry": net.remarks,

@@ -110,7 +110,7 @@ def fragments(ns, name):
 
 @pytest.mark.parametrize("underlay", ["ip4", "ip6"])
 def test_a_narrow_interface_is_told_to_inner_senders(lab, underlay):
-    """dataplane.md 7: nothing is fragmented outside, and TCP of IPv4 finds its size."""
+    """Nothing is fragmented outside, and TCP of IPv4 finds its size."""
     mesh = Mesh(lab, 2, underlay, mtu=1280).start()
     mesh.wait_reach()
     one, two = mesh.spaces
@@ -134,7 +134,7 @@ def test_a_narrow_interface_is_told_to_inner_senders(lab, underlay):
 
 
 def test_an_mtu_that_changes_is_found(lab):
-    """dataplane.md 7: superpackets go on with the new size."""
+    """Superpackets go on with the new size."""
     mesh = Mesh(lab, 2).start()
     mesh.wait_reach()
     one, two = mesh.spaces

@@ -54,7 +54,7 @@ def scripted(lab):
 
 
 def test_what_a_script_gets(scripted):
-    """operation.md 83: no descriptors but 0, 1 and 2, and what it is told is right."""
+    """No descriptors but 0, 1 and 2, and what it is told is right."""
     mesh = scripted.mesh.start()
     mesh.wait_up()
     scripted.wait_verbs("up")

@@ -45,7 +45,7 @@ static uint64_t stream(struct chaos *c, unsigned int packets)
 	return sim_delivered(c->s, 1) - before;
 }
 
-/* roaming.md 22. Eight hours pass for the clock that goes on in suspend, none for the program: no
+/* Eight hours pass for the clock that goes on in suspend, none for the program: no
  * packet goes out under the keys of before, and new ones are there within two seconds. */
 static void suspend_for_eight_hours(void **state)
 {
@@ -83,7 +83,7 @@ static void both_ends_suspended(void **state)
 	(void)chaos_free(c);
 }
 
-/* roaming.md 22. SIGSTOP for 30 s, with and without datagrams that wait in the socket, whatever
+/* SIGSTOP for 30 s, with and without datagrams that wait in the socket, whatever
  * comes first. */
 static void a_stall_of_thirty_seconds(void **state)
 {
@@ -121,7 +121,7 @@ static void a_short_stall_changes_nothing(void **state)
 	(void)chaos_free(c);
 }
 
-/* roaming.md 22. The wall clock is a day late, or early, at a restart: the ways are back all the
+/* The wall clock is a day late, or early, at a restart: the ways are back all the
  * same. */
 static void wall_clocks_that_are_wrong(void **state)
 {

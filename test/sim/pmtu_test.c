@@ -74,7 +74,7 @@ static struct sim_flow *flow(struct sim *s)
 	return sim_flow_start(s, &o);
 }
 
-/* Case 28: a new value within 5 s, and the link stays up. */
+/* A new value within 5 s, and the link stays up. */
 static void it_falls_under_traffic_and_rises_again(void **state)
 {
 	struct sim *s = pair(NULL, 1500, 1500);
@@ -139,7 +139,7 @@ static void no_probe_is_taken_for_a_link_that_died(void **state)
 	assert_true(narrow_one <= wide + 1);
 }
 
-/* Case 28: thirty minutes of 13 % of loss. */
+/* Thirty minutes of 13 % of loss. */
 static void random_loss_changes_nothing(void **state)
 {
 	struct sim *s = pair(NULL, 1500, 1500);

@@ -59,7 +59,7 @@ static void an_unchanged_file_changes_nothing(void **state)
 	sim_free(s);
 }
 
-/* Case 80: ten thousand reloads, each a change, and as often a link that goes and comes
+/* Ten thousand reloads, each a change, and as often a link that goes and comes
  * back leave no memory behind. */
 static void reloads_and_new_links_leave_nothing(void **state)
 {
