@@ -18,9 +18,11 @@ struct trie_leaf {
 	bool any;                  /* it has a value */
 };
 
-/* Prefixes on the way to an address, for falling back from the longest to shorter ones. */
+/* Nodes on the longest way down: one at each multiple of 6 from 0 to 126, as keys have 3 bits in
+ * front of 128 (trie.c). A prefix of length 128 ends within the last one. */
 enum { TRIE_DEPTH = 22 };
 
+/* Prefixes on the way to an address, for falling back from the longest to shorter ones. */
 struct trie_walk {
 	const struct trie_node *node[TRIE_DEPTH];
 	uint64_t match[TRIE_DEPTH]; /* its leaves that hold the address, the longest highest */

@@ -1,4 +1,5 @@
-/* ECN over tunnels: RFC 6040, normal mode. */
+/* ECN over tunnels: RFC 6040, normal mode. Of DSCPs RFC 2983's pipe model: the outer one is set, or
+ * copied, where the tunnel begins, and dropped where it ends; the inner one is never changed. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
