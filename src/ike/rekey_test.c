@@ -438,7 +438,7 @@ static void many_fragments_are_lost(void **state)
 	bed_open_up(&bed, &o);
 	bed.filter = fifth_lost;
 	for (unsigned int i = 0; i < 200; i++) {
-		struct ike_conn_status before = bed_status(&bed, 0), after = before;
+		struct ike_conn_status before = bed_status(&bed, 0), after;
 		bool ike_sa = i & 2;
 
 		assert_int_equal(rekey(&bed, i & 1, ike_sa), 0);

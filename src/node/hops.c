@@ -381,8 +381,6 @@ static bool settle(struct node_hops *h, wtime now)
 
 void node_hops_tick(struct node *n, wtime now)
 {
-	bool asked = false;
-
 	if (list_empty(&n->traces) || !wtime_due(n->traces_at, now))
 		return;
 	n->traces_at = wtime_add(now, PACE_US);
@@ -391,8 +389,7 @@ void node_hops_tick(struct node *n, wtime now)
 
 		if (settle(h, now)) {
 			finish(n, h);
-		} else if (!asked && ask_next(n, h, now)) {
-			asked = true;
+		} else if (ask_next(n, h, now)) {
 			list_del(it); /* the others first, next time */
 			list_add_tail(&n->traces, it);
 			break;
