@@ -88,11 +88,11 @@ enum aead_id aead_id_of(const struct aead *a)
 	return a->id;
 }
 
-static bool fits(const struct aead_op *op, enum aead_use not )
+static bool fits(const struct aead_op *op, enum aead_use barred)
 {
 	const struct aead_info *info = &suites[op->ctx->id];
 
-	return op->ctx->use != not &&op->text_len <= INT_MAX && op->aad.n <= INT_MAX &&
+	return op->ctx->use != barred && op->text_len <= INT_MAX && op->aad.n <= INT_MAX &&
 		(op->text_len & (info->block - 1u)) == 0 && (!info->is_aead || op->trailer.n == 0);
 }
 
