@@ -45,7 +45,7 @@ static int engine_tables(struct ike *ike)
 		if (err < 0)
 			return err;
 	}
-	return 0;
+	return hash_init(&ike->by_departed, ike->by_spi.key);
 }
 
 int ike_new(const struct ike_config *config, struct ike **ret)
@@ -69,6 +69,7 @@ int ike_new(const struct ike_config *config, struct ike **ret)
 	list_init(&ike->grave);
 	list_init(&ike->out);
 	list_init(&ike->events);
+	list_init(&ike->departed);
 	ike->next_child = 1;
 	err = engine_tables(ike);
 	if (err < 0) {
@@ -114,6 +115,7 @@ void ike_free(struct ike *ike)
 	hash_done(&ike->by_spi);
 	hash_done(&ike->by_init);
 	hash_done(&ike->by_child);
+	ike_departed_done(ike);
 	heap_done(&ike->timers);
 	w_free_secret(ike, sizeof(*ike));
 }
@@ -291,7 +293,8 @@ static void input_dispatch(struct ike *ike, const struct ike_header *h,
 	if (!header_is_init_request(h)) {
 		sa = ike_sa_find(ike, own);
 		if (!sa) {
-			ike_drop_count(ike, IKE_DROP_UNKNOWN_SPI);
+			if (!ike_departed_input(ike, own, d))
+				ike_drop_count(ike, IKE_DROP_UNKNOWN_SPI);
 			return;
 		}
 	}
@@ -325,7 +328,7 @@ void ike_input(struct ike *ike, const struct ike_datagram *d, wtime now)
 /* ---- Time ---- */
 wtime ike_deadline(const struct ike *ike)
 {
-	return heap_next(&ike->timers);
+	return wtime_min(heap_next(&ike->timers), ike_departed_due(ike));
 }
 
 void ike_tick(struct ike *ike, wtime now)
@@ -339,6 +342,7 @@ void ike_tick(struct ike *ike, wtime now)
 		else
 			ike_sa_tick(container_of(t, struct ike_sa, timer), now);
 	}
+	ike_departed_tick(ike, now);
 	engine_reap(ike);
 }
 

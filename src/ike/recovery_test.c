@@ -419,6 +419,95 @@ static void connections_leave_nothing(void **state)
 	bed_close(&bed);
 }
 
+static enum bed_action lose_answers(struct bed *bed, const struct bed_packet *p)
+{
+	if (!bed_is(p, IKE_INFORMATIONAL, true) || bed->hits >= bed->arg)
+		return BED_PASS;
+	bed->hits++;
+	return BED_DROP;
+}
+
+/* An answer to a DELETE is lost with the SA that could give it again: it is given all the same, to
+ * that request, for a minute. */
+static void the_last_answer_is_lost(void **state)
+{
+	struct bed_options o = {.seed = 91, .passive = {false, true}};
+	struct bed bed;
+
+	(void)state;
+	bed_open(&bed, &o);
+	assert_true(bed_run_until_up(&bed, 5 * W_SEC));
+	bed.filter = lose_answers;
+	bed.arg = 2;
+	assert_int_equal(ike_conn_down(bed.node[0].ike, BED_CONN, bed.now), 0);
+	bed_run(&bed, W_SEC);
+	assert_int_equal(bed_status(&bed, 1).sa_count, 0);
+	assert_int_equal(bed_status(&bed, 0).sa_count, 1);
+	bed_run(&bed, 5 * W_SEC);
+	assert_int_equal(bed.hits, 2);
+	assert_int_equal(bed_status(&bed, 0).sa_count, 0);
+	assert_int_equal(bed.node[1].ike->by_departed.count, 1);
+	bed_run(&bed, IKE_TIME_DEPARTED);
+	assert_int_equal(bed.node[1].ike->by_departed.count, 0);
+	bed_close(&bed);
+}
+
+/* Only that request is answered for an SA that is gone, not one that differs by a bit. */
+static void only_that_request_is_answered(void **state)
+{
+	struct bed_options o = {.seed = 92, .passive = {false, true}};
+	struct ike_datagram d = {0}, out;
+	struct bed_packet *asked;
+	struct bed bed;
+
+	(void)state;
+	bed_open(&bed, &o);
+	assert_true(bed_run_until_up(&bed, 5 * W_SEC));
+	bed_run(&bed, W_SEC);
+	assert_int_equal(ike_conn_down(bed.node[0].ike, BED_CONN, bed.now), 0);
+	bed_collect(&bed);
+	asked = container_of(bed.wire.next, struct bed_packet, node);
+	assert_true(bed_is(asked, IKE_INFORMATIONAL, false));
+	asked = w_memdup(asked, sizeof(*asked) + asked->n);
+	assert_non_null(asked);
+	bed_run(&bed, 5 * W_SEC);
+	assert_int_equal(bed_status(&bed, 1).sa_count, 0);
+	d.local = bed.node[1].ep;
+	d.remote = bed.node[0].ep;
+	d.data = view_of(asked->data, asked->n);
+	for (size_t i = 0; i < asked->n; i++) {
+		asked->data[i] ^= 1;
+		ike_input(bed.node[1].ike, &d, bed.now);
+		asked->data[i] ^= 1;
+		assert_false(ike_output(bed.node[1].ike, &out));
+	}
+	ike_input(bed.node[1].ike, &d, bed.now);
+	assert_true(ike_output(bed.node[1].ike, &out));
+	w_free(asked);
+	bed_close(&bed);
+}
+
+/* However many go, few are remembered. */
+static void few_departed_are_kept(void **state)
+{
+	struct bed_options o = {.seed = 93, .passive = {false, true}};
+	size_t most = 0;
+	struct bed bed;
+
+	(void)state;
+	bed_open(&bed, &o);
+	for (unsigned int i = 0; i < 300; i++) {
+		assert_true(bed_run_until_up(&bed, 5 * W_SEC));
+		assert_int_equal(ike_conn_down(bed.node[0].ike, BED_CONN, bed.now), 0);
+		bed_run(&bed, 25 * W_MS);
+		assert_int_equal(ike_conn_up(bed.node[0].ike, BED_CONN, bed.now), 0);
+		if (bed.node[1].ike->by_departed.count > most)
+			most = bed.node[1].ike->by_departed.count;
+	}
+	assert_int_equal(most, 256);
+	bed_close(&bed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -433,6 +522,9 @@ int main(void)
 		cmocka_unit_test(cookies_end_by_time),
 		cmocka_unit_test(port_changes_after_init),
 		cmocka_unit_test(connections_leave_nothing),
+		cmocka_unit_test(the_last_answer_is_lost),
+		cmocka_unit_test(only_that_request_is_answered),
+		cmocka_unit_test(few_departed_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -675,6 +675,8 @@ static void input_request_opened(struct ike_sa *sa, const struct ike_opened *o,
 	ike_build_free(&reply);
 	if (sa->after)
 		sa->after(sa, now);
+	if (sa->state == IKE_SA_DEAD)
+		ike_departed_keep(sa, d->data, now);
 	ike_sa_run(sa, now);
 }
 

@@ -33,6 +33,7 @@
 #define IKE_TIME_FOLLOWUP      (20 * W_SEC)  /* RFC 9370 2.2.4: 5 to 20 s */
 #define IKE_TIME_OUTBOUND      (10 * W_SEC)  /* a responder sends on a new child at the latest */
 #define IKE_TIME_LINGER        (5 * W_SEC)   /* a deleted child still receives */
+#define IKE_TIME_DEPARTED      (60 * W_SEC)  /* its last answer outlives an SA */
 #define IKE_TIME_CROSSING      (1500 * W_MS) /* the losing SA of crossing starts lives on */
 #define IKE_TIME_LOSER_PEER    (3 * W_SEC)   /* the same where the peer is to delete it */
 #define IKE_TIME_PEER_DELETE   (20 * W_SEC)  /* the peer has so long to delete what it replaced */
@@ -86,11 +87,13 @@ struct ike_timer {
 
 struct ike {
 	struct ike_config config;
-	struct list conns;     /* struct ike_conn.node */
-	struct hash by_id;     /* connections by id */
-	struct hash by_spi;    /* IKE SAs by this end's SPI */
-	struct hash by_init;   /* responder SAs before IKE_AUTH, by spi_i and address */
-	struct hash by_child;  /* children by spi_in */
+	struct list conns;    /* struct ike_conn.node */
+	struct hash by_id;    /* connections by id */
+	struct hash by_spi;   /* IKE SAs by this end's SPI */
+	struct hash by_init;  /* responder SAs before IKE_AUTH, by spi_i and address */
+	struct hash by_child; /* children by spi_in */
+	struct hash by_departed;
+	struct list departed;  /* answers of SAs that are gone, oldest first */
 	struct list half_open; /* SAs without a connection */
 	struct list grave;
 	struct list out;      /* struct ike_out.node */
@@ -422,6 +425,16 @@ void ike_sa_lifetime(struct ike_sa *sa, wtime now);
 /* How long an SA outlives its lifetime while it is being rekeyed: all transmissions of a request
  * fit, however short the lifetime is. */
 int64_t ike_grace(int64_t life_us);
+
+/* ---- departed.c ---- */
+/* Keeps the reply that an SA ended with, and the request that it answers, for repetitions. */
+void ike_departed_keep(struct ike_sa *sa, struct view request, wtime now);
+/* A message for an SPI that is no SA's: true when it was such a repetition, and was answered. */
+bool ike_departed_input(struct ike *ike, uint64_t own_spi, const struct ike_datagram *in);
+/* When the next one is let go, and doing so. */
+wtime ike_departed_due(const struct ike *ike);
+void ike_departed_tick(struct ike *ike, wtime now);
+void ike_departed_done(struct ike *ike);
 
 /* ---- cut.c ---- */
 struct ike_header ike_sa_header(const struct ike_sa *sa, uint8_t exchange, uint32_t mid,
