@@ -332,6 +332,7 @@ class Counting(unittest.TestCase):
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.stdout.splitlines()[-1], last, done.stderr)
         self.assertEqual(done.returncode, code)
+        return done.stdout
 
     def stage(self, name, code, **reports):
         (self.folder / f"{name}.exit").write_text(f"{code}\n")
@@ -359,6 +360,19 @@ class Counting(unittest.TestCase):
                    "<testcase name='b'><failure/></testcase><testcase name='c'><error/></testcase>"
                    "<testcase name='d'><skipped/></testcase></testsuite></testsuites>")
         self.counts(1, "1 passed, 2 failed, 1 skipped")
+
+    def test_last_words(self):
+        many = "\n".join(f"line {i}" for i in range(100))
+        self.stage("unit", 1, json=self.meson("quiet", "OK", "unheard")
+                   + self.meson("loud", "FAIL", many).replace("}", ', "returncode": -6}'))
+        self.stage("netns", 1, xml="<testsuite><testcase name='b'><failure message='m'>said it"
+                   "</failure></testcase></testsuite>")
+        said = self.counts(1, "1 passed, 2 failed")
+        self.assertIn("loud, exit -6:\n  line 85\n", said)
+        self.assertIn("  line 99\n", said)
+        self.assertNotIn("line 84", said)
+        self.assertIn("  said it\n", said)
+        self.assertNotIn("unheard", said)
 
     def test_a_second_try(self):
         first = ("<testsuite><testcase name='a'/><testcase name='b'><failure/></testcase>"
