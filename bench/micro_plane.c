@@ -34,6 +34,25 @@ struct node {
 	struct srv6_steer push;
 };
 
+/* Ends the program, with what was to be and what is. */
+static void must_be(const char *what, uint64_t wanted, uint64_t found)
+{
+	if (wanted == found)
+		return;
+	fprintf(stderr, "%s: %llu instead of %llu\n", what, (unsigned long long)found,
+		(unsigned long long)wanted);
+	abort();
+}
+
+/* Ends the program unless all could be made. */
+static void must(bool made, const char *what)
+{
+	if (made)
+		return;
+	fprintf(stderr, "%s could not be made\n", what);
+	abort();
+}
+
 static bool ignore_up(void *ctx, const struct plane_up *up)
 {
 	(void)ctx;
@@ -67,8 +86,7 @@ static struct tunnel_sa *sa_new(const struct crypto_backend *crypto, bool inboun
 		.lanes = 1 + HELPERS};
 	struct tunnel_sa *sa;
 
-	if (esp_sa_new(&c, &sa) < 0)
-		abort();
+	must(esp_sa_new(&c, &sa) == 0, "an SA");
 	return sa;
 }
 
@@ -76,8 +94,7 @@ static struct fib_entry route(const char *text, uint32_t value)
 {
 	struct fib_entry e = {.value = value};
 
-	if (prefix_parse(text, &e.destination) < 0)
-		abort();
+	must(prefix_parse(text, &e.destination) == 0, text);
 	return e;
 }
 
@@ -97,12 +114,10 @@ static void node_init(struct node *n, const struct crypto_backend *crypto, uint3
 	wtime now = {1};
 	struct fib *fib;
 
-	if (esp_table_new(16, &n->table) < 0 || fib_build(e, 3, &fib) < 0)
-		abort();
+	must(esp_table_new(16, &n->table) == 0 && fib_build(e, 3, &fib) == 0, "tables");
 	c.table = n->table;
 	n->memory = aligned_alloc(64, (plane_memory(&c) + 63) & ~(size_t)63);
-	if (!n->memory)
-		abort();
+	must(n->memory, "a plane");
 	memset(n->memory, 0, plane_memory(&c));
 	n->plane = plane_init(&c, n->memory);
 	n->hop[0] = (struct plane_next_hop){.type = PLANE_LINK};
@@ -147,8 +162,7 @@ static void frame_make(struct tun_rx *f, uint32_t segments, uint32_t payload)
 
 	f->len = HEADER + segments * payload;
 	p = f->data = calloc(1, f->len);
-	if (!p)
-		abort();
+	must(p, "a frame");
 	p[0] = 0x45;
 	put_u16(p + 2, (uint16_t)f->len);
 	p[6] = 0x40;
@@ -234,9 +248,9 @@ static void steer(struct node *a, struct node *b)
 		segment[i] = (struct ipaddr){.family = IP6, .b = {0xfd, 0, 0, 2, [15] = i + 1}};
 		sid[i].sid = (struct prefix){.addr = segment[i], .len = 128};
 	}
-	if (policy_build(&rule, 1, &policy) < 0 || srv6_steer_build(&c, &a->push) < 0 ||
-		srv6_table_build(sid, 3, &table) < 0 || fib_build(&mesh, 1, &set) < 0)
-		abort();
+	must(policy_build(&rule, 1, &policy) == 0 && srv6_steer_build(&c, &a->push) == 0 &&
+			srv6_table_build(sid, 3, &table) == 0 && fib_build(&mesh, 1, &set) == 0,
+		"a steered path");
 	a->steer = (struct plane_steer){.type = PLANE_STEER_PUSH, .push = &a->push};
 	a->srv6 = (struct plane_srv6){.policy = policy, .steer = &a->steer, .steer_count = 1};
 	b->srv6 = (struct plane_srv6){.localsid = table, .mesh_source = set};
@@ -251,8 +265,7 @@ static void measure(const struct crypto_backend *crypto, uint32_t segments, uint
 	struct tun_rx frame[FRAMES];
 	struct times t = {0}, best = {0};
 
-	if (!a || !b)
-		abort();
+	must(a && b, "nodes");
 	node_init(a, crypto, 1000, 2000, true);
 	node_init(b, crypto, 2000, 1000, false);
 	if (steered)
@@ -262,8 +275,7 @@ static void measure(const struct crypto_backend *crypto, uint32_t segments, uint
 	for (int i = 0; i < rounds; i++) {
 		t = (struct times){0};
 		round_trip(a, b, frame, &t);
-		if (t.packets != (uint64_t)FRAMES * segments)
-			abort();
+		must_be("packets", (uint64_t)FRAMES * segments, t.packets);
 		if (i == 0 || t.seal < best.seal)
 			best.seal = t.seal;
 		if (i == 0 || t.open < best.open)
@@ -317,8 +329,7 @@ static size_t receive(const struct udp_tx *tx, size_t n, uint32_t *seq, struct u
 			.len = tx[i].len,
 			.seg_size = tx[i].seg_size};
 		for (uint32_t at = 0; at < tx[i].len; at += tx[i].seg_size)
-			if (get_u32(tx[i].data + at + ESP_SEQ_AT) != ++*seq)
-				abort();
+			must_be("sequence number", ++*seq, get_u32(tx[i].data + at + ESP_SEQ_AT));
 	}
 	return n;
 }
@@ -382,11 +393,11 @@ static struct parts round_helped(struct node *a, struct node *b, struct tun_rx *
 	plane_flush(b->plane, now);
 	out = plane_tun_out(b->plane, &n);
 	p.opened = clock_ns() - began;
-	if (n != FRAMES)
-		abort();
-	for (size_t i = 0; i < n; i++)
-		if (out[i].segments != 45 || get_u16(out[i].iov[0].p + 4) != i * ID_STEP)
-			abort();
+	must_be("frames", FRAMES, n);
+	for (size_t i = 0; i < n; i++) {
+		must_be("segments of a frame", 45, out[i].segments);
+		must_be("identification of a frame", i * ID_STEP, get_u16(out[i].iov[0].p + 4));
+	}
 	plane_round_done(a->plane);
 	plane_round_done(b->plane);
 	return p;
@@ -402,8 +413,7 @@ static void measure_helped(const struct crypto_backend *crypto, uint32_t helpers
 	uint32_t seq = 0;
 	const int64_t packets = FRAMES * 45;
 
-	if (!a || !b)
-		abort();
+	must(a && b, "nodes");
 	a->helpers = b->helpers = HELPERS;
 	node_init(a, crypto, 1000, 2000, true);
 	node_init(b, crypto, 2000, 1000, false);
@@ -414,8 +424,7 @@ static void measure_helped(const struct crypto_backend *crypto, uint32_t helpers
 	}
 	for (uint32_t i = 0; i < helpers; i++) {
 		h[i] = (struct helper){.a = a, .b = b, .number = i, .stop = &stop};
-		if (pthread_create(&h[i].thread, NULL, help, &h[i]) != 0)
-			abort();
+		must(pthread_create(&h[i].thread, NULL, help, &h[i]) == 0, "a thread");
 	}
 	for (int i = 0; i < rounds; i++) {
 		struct parts p = round_helped(a, b, frame, &seq);
@@ -428,8 +437,7 @@ static void measure_helped(const struct crypto_backend *crypto, uint32_t helpers
 	atomic_store(&stop, true);
 	for (uint32_t i = 0; i < helpers; i++)
 		(void)pthread_join(h[i].thread, NULL);
-	if (b->in->packets != (uint64_t)rounds * (uint64_t)packets)
-		abort();
+	must_be("packets opened", (uint64_t)rounds * (uint64_t)packets, b->in->packets);
 	printf("  %u helpers: handed over %lld ns, all sealed %lld ns; all opened %lld ns (of it "
 	       "decrypting %lld ns) a packet\n",
 		helpers, (long long)(best.give / packets), (long long)(best.sealed / packets),
