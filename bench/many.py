@@ -97,7 +97,19 @@ class WireGuardStar(Star):
         self.addresses = [f"10.66.0.{i}" for i in numbers[1:]]
 
 
-STARS = {"weft": WeftStar, "wireguard-go": WireGuardStar}
+class PlainStar(Star):
+    """The switch alone, without tunnels: what TCP and the machine do by themselves."""
+    name = "no tunnel"
+
+    def make(self, lab):
+        numbers = range(1, self.leaves + 2)
+        self.spaces = [lab.ns(f"plain{self.leaves}-{i}") for i in numbers]
+        lab.lan({ns: f"10.0.0.{i}/24" for i, ns in zip(numbers, self.spaces)}, label="plan")
+        self.daemons, self.hub = [], None
+        self.addresses = [f"10.0.0.{i}" for i in numbers[1:]]
+
+
+STARS = {"no tunnel": PlainStar, "weft": WeftStar, "wireguard-go": WireGuardStar}
 
 
 def jain(rates):
@@ -126,8 +138,8 @@ def at_once(star, options, seconds):
 
 
 def together(lab, name, peers, rounds, seconds):
-    """So many peers at once: rows {subject, test, gbit, fairness, …}, the hub's memory in MB, and
-    what went wrong."""
+    """So many peers at once: rows {subject, test, gbit, fairness, …}, the hub's memory in MB (None:
+    it has no daemon), and what went wrong."""
     star = STARS[name](lab, peers)
     star.serve(peers)
     rows, gaps = [], []
@@ -143,7 +155,7 @@ def together(lab, name, peers, rounds, seconds):
         if runs:
             rows.append({"subject": name, "test": test,
                          **{key: spread([run[key] for run in runs]) for key in runs[0]}})
-    memory = memory_mb(star.hub)
+    memory = memory_mb(star.hub) if star.hub else None
     star.end()
     return rows, memory, gaps
 
