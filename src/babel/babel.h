@@ -107,10 +107,11 @@ void babel_iface_loss(struct babel *b, uint32_t iface, double in, wtime now);
 
 /* What went over the link so far, bytes, from any start; without reports, or at other times than
  * some ten a hello interval, round trips count as they are measured. With them those that the load
- * explains make no cost: see load.c. SHARED: over all links that have a way out in common. */
+ * explains make no cost: see load.c. SHARED: over all links that have a way out in common. Returns
+ * before when another report says nothing new; now, when there is no such interface. */
 enum { BABEL_LINK_OUT, BABEL_LINK_IN, BABEL_SHARED_OUT, BABEL_SHARED_IN, BABEL_METERS };
-void babel_iface_traffic(struct babel *b, uint32_t iface, const uint64_t bytes[static BABEL_METERS],
-	wtime now);
+wtime babel_iface_traffic(struct babel *b, uint32_t iface,
+	const uint64_t bytes[static BABEL_METERS], wtime now);
 
 /* Announces a prefix of this node's own with a metric, or withdraws it. 0, -EINVAL, -ENOMEM. */
 int babel_originate(struct babel *b, const struct babel_prefix *p, uint16_t metric, wtime now);

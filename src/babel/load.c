@@ -113,8 +113,8 @@ static bool is_full(const struct babel_meter *t, uint32_t rate)
 	return rate >= FLOOR && rate >= t->carried - t->carried / FULL_OF;
 }
 
-void babel_iface_traffic(struct babel *b, uint32_t iface, const uint64_t bytes[static BABEL_METERS],
-	wtime now)
+wtime babel_iface_traffic(struct babel *b, uint32_t iface,
+	const uint64_t bytes[static BABEL_METERS], wtime now)
 {
 	struct babel_iface *ifc = babel_iface_find(b, iface);
 	struct babel_load *l = ifc ? &ifc->load : NULL;
@@ -122,10 +122,10 @@ void babel_iface_traffic(struct babel *b, uint32_t iface, const uint64_t bytes[s
 	int64_t took;
 
 	if (!l)
-		return;
+		return now;
 	took = wtime_diff(now, l->at);
 	if (l->known && took < slot_us(ifc))
-		return;
+		return wtime_add(l->at, slot_us(ifc));
 	s = &l->slot[l->next];
 	s->end = now;
 	for (unsigned int m = 0; m < BABEL_METERS; m++) {
@@ -138,7 +138,7 @@ void babel_iface_traffic(struct babel *b, uint32_t iface, const uint64_t bytes[s
 	l->at = now;
 	if (!l->known) { /* since when it had carried that is not known */
 		l->known = true;
-		return;
+		return wtime_add(now, slot_us(ifc));
 	}
 	l->next = (l->next + 1) % BABEL_SLOTS;
 	l->count += l->count < BABEL_SLOTS;
@@ -149,6 +149,7 @@ void babel_iface_traffic(struct babel *b, uint32_t iface, const uint64_t bytes[s
 		if (is_full(t, s->rate[m]))
 			l->full_at = now;
 	}
+	return wtime_add(now, slot_us(ifc));
 }
 
 /* The highest rate of a slot that has a part in from..to; both may lie before all slots. */

@@ -38,13 +38,13 @@ static void of_socket(struct node *n, uint16_t socket, wtime now)
 		bytes[BABEL_SHARED_IN] += received(l);
 	}
 	list_for_each (it, &n->links) {
-		const struct node_link *l = container_of(it, struct node_link, list);
+		struct node_link *l = container_of(it, struct node_link, list);
 
-		if (l->socket != socket || !l->speaking)
+		if (l->socket != socket || !l->speaking || !wtime_due(l->load_at, now))
 			continue;
 		bytes[BABEL_LINK_OUT] = sent(l);
 		bytes[BABEL_LINK_IN] = received(l);
-		babel_iface_traffic(n->babel, l->slot + 1, bytes, now);
+		l->load_at = babel_iface_traffic(n->babel, l->slot + 1, bytes, now);
 	}
 }
 

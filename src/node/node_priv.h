@@ -96,6 +96,7 @@ struct node_link {
 	unsigned int move_tries;        /* questions sent; 0: nothing is asked */
 	struct ipaddr heard_link_local; /* what the peer answers from */
 	bool speaking;                  /* it is an interface of the speaker */
+	wtime load_at;                  /* speaking: when what it carried is told again */
 	bool late;                      /* the speaker has not heard yet that it died */
 	bool transit;                   /* the registry lets the peer carry what others announce */
 	uint64_t chosen_by; /* snapshot, the last in which a policy's segments lead over it */

@@ -468,6 +468,8 @@ void node_speaker_link(struct node *n, struct node_link *l, wtime now)
 			babel_iface_remove(n->babel, l->slot + 1, now);
 			l->late = l->speaking = l->has_loss = false;
 		}
+		if (!l->speaking)
+			l->load_at = now;
 		iface_config(n, l, &ic);
 		if (l->speaking)
 			(void)babel_iface_update(n->babel, &ic, now);
