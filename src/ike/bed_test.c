@@ -37,7 +37,9 @@ static void bed_engine(struct bed *bed, unsigned int which, const struct bed_opt
 		.half_open_max = o->half_open_max,
 		.datagram_max = o->datagram_max,
 		.spi = bed_spi,
-		.spi_ctx = n};
+		.spi_ctx = n,
+		.grid_us = o->grid_us,
+		.grid_phase = {o->grid_phase_us}};
 
 	assert_int_equal(ike_new(&c, &n->ike), 0);
 }

@@ -69,6 +69,7 @@ struct bed_options {
 	uint32_t cookie_threshold, half_open_max; /* 0: the engine's */
 	uint32_t datagram_max;                    /* 0: the engine's */
 	uint32_t spi_classes;                     /* 0: any SPI; of class 1 otherwise */
+	int64_t grid_us, grid_phase_us;
 };
 
 /* Makes both engines and their connections (id BED_CONN), which start when not passive. */

@@ -21,6 +21,18 @@ void ike_dpd_response(struct ike_sa *sa, struct ike_task *t, const struct ike_rx
 	(void)rx;
 }
 
+static wtime on_grid(const struct ike_sa *sa, wtime at)
+{
+	enum { GRID_TIMES = 20 };
+	const struct ike_config *c = &sa->ike->config;
+	int64_t past;
+
+	if (!c->grid_us || sa->conn->c.dpd_us < GRID_TIMES * c->grid_us)
+		return at;
+	past = wtime_diff(at, c->grid_phase) % c->grid_us;
+	return wtime_add(at, past > 0 ? c->grid_us - past : 0);
+}
+
 wtime ike_dpd_due(const struct ike_sa *sa)
 {
 	int64_t dpd = sa->conn->c.dpd_us;
@@ -29,7 +41,8 @@ wtime ike_dpd_due(const struct ike_sa *sa)
 	if (sa == sa->conn->sa && wtime_before(heard, sa->conn->heard))
 		heard = sa->conn->heard;
 	/* what the data path hears tells of one direction only */
-	return wtime_min(wtime_add(heard, dpd), wtime_add(sa->heard, IKE_DPD_HEARD * dpd));
+	return on_grid(sa,
+		wtime_min(wtime_add(heard, dpd), wtime_add(sa->heard, IKE_DPD_HEARD * dpd)));
 }
 
 int ike_dpd_elsewhere(struct ike_sa *sa, const struct endpoint *local,

@@ -37,6 +37,10 @@ struct ike_config {
 	 * of a peer when it has authenticated itself), and when it ends. NULL: nobody listens. */
 	void (*spi)(void *ctx, uint64_t own_spi, bool known);
 	void *spi_ctx;
+	/* A liveness check may come a little late: at a multiple of grid_us after grid_phase, so
+	 * that one wake-up serves many; 0, or dpd_us less than 20 times that: at its own time. */
+	int64_t grid_us;
+	wtime grid_phase;
 };
 
 struct ike_conn_config {

@@ -235,6 +235,41 @@ static void initial_contact_waits_for_auth(void **state)
 	bed_close(&bed);
 }
 
+/* One wake-up serves the liveness checks of many SAs, unless they are asked for so often that it
+ * would make a difference. */
+static void liveness_checks_wait_for_the_grid(void **state)
+{
+	struct bed_options o = {.seed = 353, .grid_us = 100 * W_MS, .grid_phase_us = 33 * W_MS};
+	static const int64_t dpd_us[] = {0, 2 * W_SEC, 2 * W_SEC - 1};
+	enum { DEFAULT_US = 10 * W_SEC };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(dpd_us) / sizeof(dpd_us[0]); i++) {
+		bool on_grid = dpd_us[i] == 0 || dpd_us[i] >= 20 * o.grid_us;
+		struct bed bed;
+		wtime heard, due;
+		int64_t late;
+
+		o.dpd_us = dpd_us[i];
+		bed_open(&bed, &o);
+		assert_true(bed_run_until_up(&bed, 3 * W_SEC));
+		bed_run(&bed, W_SEC);
+		due = ike_dpd_due(bed_conn(&bed, 0)->sa);
+		heard = bed_conn(&bed, 0)->sa->heard;
+		late = wtime_diff(due, heard) - (dpd_us[i] ? dpd_us[i] : DEFAULT_US);
+		if (on_grid) {
+			assert_int_equal((due.us - o.grid_phase_us) % o.grid_us, 0);
+			assert_in_range(late, 0, o.grid_us - 1);
+		} else {
+			assert_int_equal(late, 0);
+		}
+		/* it is made then, or the peer made its own a little before */
+		bed_run(&bed, wtime_diff(due, bed.now) + W_SEC / 2);
+		assert_true(wtime_before(heard, bed_conn(&bed, 0)->sa->heard));
+		bed_close(&bed);
+	}
+}
+
 /* ---- IKE_SA_INITs made up in a peer's name ---- */
 struct first_message {
 	uint8_t data[600];
@@ -517,6 +552,7 @@ int main(void)
 		cmocka_unit_test(failing_attempts_grow_apart),
 		cmocka_unit_test(both_ends_restart),
 		cmocka_unit_test(initial_contact_waits_for_auth),
+		cmocka_unit_test(liveness_checks_wait_for_the_grid),
 		cmocka_unit_test(many_behind_one_address),
 		cmocka_unit_test(one_address_takes_its_part),
 		cmocka_unit_test(cookies_end_by_time),

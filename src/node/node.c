@@ -10,7 +10,9 @@ static int start(struct node *n, const struct node_config *c, wtime now, struct 
 	const struct ike_config ic = {.rng = c->rng,
 		.key = c->key,
 		.spi = c->spis ? node_spis_set : NULL,
-		.spi_ctx = c->spis};
+		.spi_ctx = c->spis,
+		.grid_us = NODE_TICK_US,
+		.grid_phase = {now.us % NODE_TICK_US}};
 	struct buf report = {0};
 	int err = node_router_id(c->config, n->router_id);
 
