@@ -160,7 +160,7 @@ static void frame_make(struct tun_rx *f, uint32_t segments, uint32_t payload)
 	struct ipaddr s = ipaddr_from(IP4, src), d = ipaddr_from(IP4, dst);
 	uint8_t *p;
 
-	f->len = HEADER + segments * payload;
+	*f = (struct tun_rx){.len = HEADER + segments * payload};
 	p = f->data = calloc(1, f->len);
 	must(p, "a frame");
 	p[0] = 0x45;
