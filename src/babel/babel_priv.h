@@ -120,7 +120,8 @@ struct babel_iface {
 	wtime dump_begun;
 	size_t dump_next; /* dest to go on with; BABEL_NO_DUMP: none is running */
 	uint64_t *bits[BABEL_BIT_COUNT];
-	struct buf queue; /* whole TLVs to multicast */
+	struct buf queue;             /* whole TLVs to multicast */
+	struct babel_prefix *refused; /* BABEL_REFUSED_MAX, while there are any; else NULL */
 	size_t refused_count;
 	struct babel_iface_config c;
 	uint32_t pc; /* RFC 8967 3.1, with index */
@@ -131,7 +132,6 @@ struct babel_iface {
 	bool ready; /* in b->ready */
 	bool hello_due, wildcard_due;
 	uint8_t goodbyes; /* wildcard retractions to send */
-	struct babel_prefix refused[BABEL_REFUSED_MAX];
 };
 
 struct babel_history {

@@ -153,6 +153,7 @@ static void iface_free(struct babel *b, struct babel_iface *ifc)
 	list_del(&ifc->ready_link);
 	list_del(&ifc->doubt);
 	babel_lanes_leave(ifc);
+	w_free(ifc->refused);
 	for (int k = 0; k < BABEL_BIT_COUNT; k++)
 		w_free(ifc->bits[k]);
 	buf_free(&ifc->queue);

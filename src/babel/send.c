@@ -3,6 +3,7 @@
 #include "babel/babel_priv.h"
 
 #include <string.h>
+#include "base/mem.h"
 
 static const uint8_t group[16] = {0xff, 0x02, [13] = 0x01, [15] = 0x06};
 
@@ -170,6 +171,8 @@ static bool write_refused(struct babel_iface *ifc, struct babel_build *w)
 			return false;
 		ifc->refused_count--;
 	}
+	w_free(ifc->refused);
+	ifc->refused = NULL;
 	return true;
 }
 

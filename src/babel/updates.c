@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include "base/mem.h"
 
 enum {
 	WORD = 64,
@@ -216,7 +217,9 @@ void babel_announce(struct babel *b, struct babel_dest *d, bool urgent, wtime no
 void babel_refuse_on(struct babel *b, struct babel_iface *ifc, const struct babel_prefix *p,
 	wtime now)
 {
-	if (ifc->refused_count == BABEL_REFUSED_MAX)
+	if (!ifc->refused)
+		ifc->refused = w_alloc(BABEL_REFUSED_MAX * sizeof(*ifc->refused));
+	if (!ifc->refused || ifc->refused_count == BABEL_REFUSED_MAX)
 		return; /* it will be asked again */
 	ifc->refused[ifc->refused_count++] = *p;
 	babel_iface_soon(b, ifc, URGENT_BEGIN_US, now);
